@@ -1,7 +1,7 @@
 package adminapi
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -13,7 +13,6 @@ import (
 	"letterhead/projections/accounts"
 )
 
-// listAccounts answers GET /admin/accounts.
 func (x *exchange) listAccounts() error {
 	q := x.query("plan", "status", "sort", "as_of", "limit", "cursor")
 	s := accounts.Selection{Plan: plan.ID(q.text("plan")), Status: account.Status(q.oneOf("status",
@@ -38,7 +37,7 @@ func (x *exchange) listAccounts() error {
 	if err != nil {
 		return err
 	}
-	out, err := page("accounts", q, rows, limit, func(r *accounts.Account) (any, error) {
+	out, err := page("accounts", q, rows, limit, func(r *accounts.Account) any {
 		object := at.Mark(map[string]any{
 			"account": operations.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan),
 				Status: string(r.Status)},
@@ -50,12 +49,9 @@ func (x *exchange) listAccounts() error {
 		if !r.UsedAt.IsZero() && at.IsZero() {
 			object["last_used_at"] = r.UsedAt
 		}
-		return object, nil
+		return object
 	})
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, at.markList(out))
+	return x.reply(at.markList(out), err)
 }
 
 // accounts returns a page of the accounts as they are, or as they were at a moment.
@@ -67,15 +63,14 @@ func (x *exchange) accounts(s accounts.Selection, at Moment, last *accounts.Acco
 		}
 		return x.pastAccounts(s, at.Time, last, limit)
 	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name); err != nil {
+	if err := x.folded(accounts.Name); err != nil {
 		return nil, err
 	}
 	return x.api.Accounts.Select(x.ctx, s, last, limit)
 }
 
-// getOutstanding answers GET /admin/books/outstanding.
 func (x *exchange) getOutstanding() error {
-	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name); err != nil {
+	if err := x.folded(accounts.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Accounts.Outstanding(x.ctx)
@@ -108,6 +103,11 @@ func (x *exchange) pathValue(name string) (string, error) {
 	return value, nil
 }
 
+// folded waits until read models have what the log has.
+func (x *exchange) folded(names ...string) error {
+	return x.api.Operations.Reads.Folded(x.ctx, names...)
+}
+
 // account returns the account in the path, which must exist.
 func (x *exchange) account() (string, error) {
 	id, err := x.pathValue("id")
@@ -127,27 +127,16 @@ func (x *exchange) explain(accountID string, err error) error {
 	return err
 }
 
-// getAccount answers GET /admin/accounts/{id}.
-func (x *exchange) getAccount() error {
+func (x *exchange) getAccount(id string) error {
 	q := x.query("as_of")
 	at := q.moment(x.api.Now())
 	if q.err != nil {
 		return q.err
 	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
-	object, err := map[string]any(nil), error(nil)
 	if at.IsZero() {
-		object, err = x.shownAccount(id)
-	} else {
-		object, err = x.pastAccount(id, at)
+		return x.reply(x.shownAccount(id))
 	}
-	if err != nil {
-		return x.explain(id, err)
-	}
-	return x.answer(http.StatusOK, object)
+	return x.reply(x.pastAccount(id, at))
 }
 
 // shownAccount returns the present state of an account.
@@ -156,7 +145,7 @@ func (x *exchange) shownAccount(id string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name); err != nil {
+	if err := x.folded(accounts.Name); err != nil {
 		return nil, err
 	}
 	row, err := x.api.Accounts.Get(x.ctx, id)
@@ -177,7 +166,6 @@ func (x *exchange) shownAccount(id string) (map[string]any, error) {
 	}, nil
 }
 
-// openAccount answers POST /admin/accounts.
 func (x *exchange) openAccount() error {
 	in := struct {
 		Name string  `json:"name"`
@@ -186,13 +174,7 @@ func (x *exchange) openAccount() error {
 	if err := x.decode(&in); err != nil {
 		return err
 	}
-	if err := commands.CheckName("name", in.Name); err != nil {
-		return err
-	}
-	if err := x.checkPlan(in.Plan, false); err != nil {
-		return err
-	}
-	if err := x.needsKey(""); err != nil {
+	if err := cmp.Or(commands.CheckName("name", in.Name), x.checkPlan(in.Plan, false), x.needsKey("")); err != nil {
 		return err
 	}
 	created, err := x.api.Operations.Accounts.Create(x.ctx, x.by(), in.Name, in.Plan)
@@ -229,7 +211,7 @@ type decision struct {
 // enforced waits until API requests follow a decision about an account, and answers.
 func (x *exchange) enforced(id string, done commands.Done, err error) error {
 	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
-		return x.explain(id, err)
+		return err
 	}
 	if unseen := x.api.Operations.Reads.AwaitKeys(x.ctx, done.Position); unseen != nil {
 		err = errors.Join(err, commands.ErrNotSeen, unseen)
@@ -238,41 +220,23 @@ func (x *exchange) enforced(id string, done commands.Done, err error) error {
 	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
 }
 
-// changePlan answers PUT /admin/accounts/{id}/plan.
-func (x *exchange) changePlan() error {
-	var in struct {
-		Plan plan.ID `json:"plan"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) changePlan(id string, in struct {
+	Plan plan.ID `json:"plan"`
+}) error {
 	if err := x.checkPlan(in.Plan, false); err != nil {
 		return err
 	}
-	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
-		return x.api.Writer.ChangePlan(ctx, commands.ChangePlan{Request: x.by(), AccountID: id, Plan: in.Plan})
-	})
-}
-
-// decide decides about the account in the path.
-func (x *exchange) decide(do func(ctx context.Context, id string) (commands.Done, error)) error {
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
-	done, err := do(x.ctx, id)
+	done, err := x.api.Writer.ChangePlan(x.ctx, commands.ChangePlan{Request: x.by(), AccountID: id, Plan: in.Plan})
 	return x.enforced(id, done, err)
 }
 
-// suspendAccount answers POST /admin/accounts/{id}/suspend.
-func (x *exchange) suspendAccount() error {
+func (x *exchange) suspendAccount(id string) error {
 	reason, err := x.reason("operator")
 	if err != nil {
 		return err
 	}
-	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
-		return x.api.Writer.Suspend(ctx, commands.SuspendAccount{Request: x.by(), AccountID: id, Reason: reason})
-	})
+	done, err := x.api.Writer.Suspend(x.ctx, commands.SuspendAccount{Request: x.by(), AccountID: id, Reason: reason})
+	return x.enforced(id, done, err)
 }
 
 // reason returns the reason in the body, which may be missing.
@@ -280,49 +244,29 @@ func (x *exchange) reason(byDefault string) (string, error) {
 	in := struct {
 		Reason string `json:"reason"`
 	}{byDefault}
-	if len(x.body) > 0 {
-		if err := x.decode(&in); err != nil {
-			return "", err
-		}
-	}
-	return in.Reason, nil
+	err := x.decodeAny(&in)
+	return in.Reason, err
 }
 
-// noteAccount answers POST /admin/accounts/{id}/notes.
-func (x *exchange) noteAccount() error {
-	var in struct {
-		Text string `json:"text"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) noteAccount(id string, in struct {
+	Text string `json:"text"`
+}) error {
 	if err := x.needsKey(""); err != nil {
 		return err
 	}
-	id, err := x.account()
-	if err != nil {
+	done, err := x.api.Writer.Note(x.ctx, commands.NoteAccount{Request: x.by(), AccountID: id, Text: in.Text})
+	return x.reply(decision{id, done.Balance, done.Repeated}, err)
+}
+
+func (x *exchange) reinstateAccount(id string) error {
+	done, err := x.api.Writer.Reinstate(x.ctx, commands.ReinstateAccount{Request: x.by(), AccountID: id})
+	return x.enforced(id, done, err)
+}
+
+func (x *exchange) closeAccount(id string) error {
+	if err := x.folded(accounts.Name); err != nil {
 		return err
 	}
-	done, err := x.api.Writer.Note(x.ctx, commands.NoteAccount{Request: x.by(), AccountID: id, Text: in.Text})
-	if err != nil {
-		return x.explain(id, err)
-	}
-	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
-}
-
-// reinstateAccount answers POST /admin/accounts/{id}/reinstate.
-func (x *exchange) reinstateAccount() error {
-	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
-		return x.api.Writer.Reinstate(ctx, commands.ReinstateAccount{Request: x.by(), AccountID: id})
-	})
-}
-
-// closeAccount answers POST /admin/accounts/{id}/close.
-func (x *exchange) closeAccount() error {
-	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
-		if err := x.api.Operations.Reads.Folded(ctx, accounts.Name); err != nil {
-			return commands.Done{}, err
-		}
-		return x.api.Operations.Accounts.Close(ctx, x.by(), id)
-	})
+	done, err := x.api.Operations.Accounts.Close(x.ctx, x.by(), id)
+	return x.enforced(id, done, err)
 }

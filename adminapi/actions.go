@@ -14,17 +14,14 @@ import (
 func (x *exchange) listActions() error {
 	q := x.query("actor", "stream", "limit", "cursor")
 	f, limit, before := actions.Filter{Actor: q.text("actor"), Stream: q.text("stream")}, q.limit(), q.before()
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, actions.Name); err != nil {
+	if err := x.read(q, actions.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Actions.List(x.ctx, f, before, limit+1)
 	if err != nil {
 		return err
 	}
-	named := make([]namedAction, len(rows))
+	named := make([]Action, len(rows))
 	var ids []string
 	for i, a := range rows {
 		named[i].Action = a
@@ -41,23 +38,14 @@ func (x *exchange) listActions() error {
 		named[i].ActorName = names[strings.TrimPrefix(named[i].Actor, "operator:")]
 	}
 	return x.answer(http.StatusOK,
-		pageBefore("actions", named, limit, func(a *namedAction) uint64 { return a.Position }))
-}
-
-// namedAction is an action with the name of its operator, for those who may list tokens.
-type namedAction struct {
-	actions.Action
-	ActorName string `json:"actor_name,omitempty"`
+		pageBefore("actions", named, limit, func(a *Action) uint64 { return a.Position }))
 }
 
 // listFailures answers GET /admin/crawls/failures, the newest first.
 func (x *exchange) listFailures() error {
 	q := x.query("outcome", "limit", "cursor")
 	outcome, limit, before := q.oneOf("outcome", brand.Failures...), q.limit(), q.before()
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, failures.Name); err != nil {
+	if err := x.read(q, failures.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Failures.List(x.ctx, outcome, before, limit+1)

@@ -3,19 +3,13 @@ package adminapi
 import (
 	"cmp"
 	"errors"
-	"net/http"
 
 	"letterhead/domain/billing"
 	"letterhead/operations"
 	"letterhead/projections/payments"
 )
 
-// linkBilling answers POST /admin/billing/links.
-func (x *exchange) linkBilling() error {
-	var in operations.Link
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) linkBilling(in operations.Link) error {
 	if in.AccountID == "" || (in.Customer == "") == (in.PaymentID == "") {
 		return invalid("The fields account and either customer or payment_id are needed.")
 	}
@@ -29,22 +23,14 @@ func (x *exchange) linkBilling() error {
 		return notFound("The account %s has no payment %s. GET /admin/payments lists the payments.",
 			in.AccountID, in.PaymentID)
 	}
-	if err != nil {
-		return x.explain(in.AccountID, err)
-	}
-	return x.answer(http.StatusOK, in)
+	return x.reply(in, x.explain(in.AccountID, err))
 }
 
-// createCheckout answers POST /admin/billing/checkouts.
-func (x *exchange) createCheckout() error {
-	var in struct {
-		Account string `json:"account"`
-		Pack    string `json:"pack"`
-		Price   string `json:"price"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) createCheckout(in struct {
+	Account string `json:"account"`
+	Pack    string `json:"pack"`
+	Price   string `json:"price"`
+}) error {
 	if in.Account == "" || (in.Pack == "") == (in.Price == "") {
 		return invalid("The fields account and either pack or price are needed.")
 	}
@@ -53,8 +39,5 @@ func (x *exchange) createCheckout() error {
 		return err
 	}
 	session, err := x.api.Operations.Billing.Checkout(x.ctx, in.Account, in.Pack, in.Price)
-	if err != nil {
-		return x.explain(in.Account, err)
-	}
-	return x.answer(http.StatusOK, session)
+	return x.reply(session, x.explain(in.Account, err))
 }

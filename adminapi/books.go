@@ -2,7 +2,7 @@ package adminapi
 
 import (
 	"cmp"
-	"net/http"
+
 	"slices"
 	"time"
 
@@ -54,7 +54,6 @@ type reportRow struct {
 	object any
 }
 
-// getRevenue answers GET /admin/books/revenue.
 func (x *exchange) getRevenue() error {
 	return x.reportFlows("revenue", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, r := range f.Revenue(now) {
@@ -64,7 +63,6 @@ func (x *exchange) getRevenue() error {
 	})
 }
 
-// getUsage answers GET /admin/books/usage.
 func (x *exchange) getUsage() error {
 	return x.reportFlows("usage", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, u := range f.Usage(now) {
@@ -88,7 +86,6 @@ func (x *exchange) reportFlows(name string, rows func(by string, f *books.Flows,
 	})
 }
 
-// getDeferred answers GET /admin/books/deferred.
 func (x *exchange) getDeferred() error {
 	q := x.query("at", "limit", "cursor")
 	until, provisional := q.reportEnd(x.api.Now())
@@ -106,7 +103,6 @@ func (x *exchange) getDeferred() error {
 	})
 }
 
-// getBreakage answers GET /admin/books/breakage.
 func (x *exchange) getBreakage() error {
 	q := x.query("closed_before", "limit", "cursor")
 	before, _ := q.span("closed_before")
@@ -149,31 +145,15 @@ func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, 
 	if last != nil {
 		rows = slices.DeleteFunc(rows, func(r reportRow) bool { return r.Compare(last.FlowKey) <= 0 })
 	}
-	out, err := page("rows", q, rows, limit, func(r *reportRow) (any, error) { return r.object, nil })
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, out)
+	return x.reply(page("rows", q, rows, limit, func(r *reportRow) any { return r.object }))
 }
 
-// recognizeBreakage answers POST /admin/accounts/{id}/breakage.
-func (x *exchange) recognizeBreakage() error {
-	var in struct {
-		Policy string `json:"policy"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) recognizeBreakage(id string, in struct {
+	Policy string `json:"policy"`
+}) error {
 	if err := x.needsKey(""); err != nil {
 		return err
 	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
 	rows, err := x.api.Operations.Books.RecognizeBreakage(x.ctx, x.by(), id, in.Policy)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, map[string]any{"rows": append([]operations.Breakage{}, rows...)})
+	return x.reply(map[string]any{"rows": append([]operations.Breakage{}, rows...)}, err)
 }

@@ -15,28 +15,20 @@ import (
 	"letterhead/projections/brands"
 )
 
-// listBrands answers GET /admin/brands.
 func (x *exchange) listBrands() error {
 	q := x.query("status", "claimed", "without_logo", "sort", "limit", "cursor")
 	s := brands.Selection{Status: q.oneOf("status", "ready", "partial", "failed"), Claimed: q.flag("claimed"),
 		WithoutLogo: q.flag("without_logo")}
 	s.Sort, s.Descending = q.order(brands.Sorts)
 	limit, last := q.limit(), after[brands.Listed](q)
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, brands.Name); err != nil {
+	if err := x.read(q, brands.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Index.List(x.ctx, s, last, limit+1)
 	if err != nil {
 		return err
 	}
-	out, err := page("brands", q, rows, limit, func(l *brands.Listed) (any, error) { return l, nil })
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, out)
+	return x.reply(page("brands", q, rows, limit, asItIs))
 }
 
 // domain returns the registrable domain in the path.
@@ -49,14 +41,10 @@ func (x *exchange) domain() (string, error) {
 	return domain, err
 }
 
-// getBrand answers GET /admin/brands/{domain}.
 func (x *exchange) getBrand() error {
 	q := x.query("as_of")
 	at := q.moment(x.api.Now())
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, brands.Name); err != nil {
+	if err := x.read(q, brands.Name); err != nil {
 		return err
 	}
 	domain, err := x.identifiedDomain()
@@ -107,7 +95,6 @@ func pastProblem(domain string, err error) error {
 	return err
 }
 
-// getBrandHistory answers GET /admin/brands/{domain}/history.
 func (x *exchange) getBrandHistory() error {
 	domain, err := x.domain()
 	if err != nil {
@@ -132,21 +119,16 @@ func (x *exchange) decideBrand(do func(ctx context.Context, domain string) error
 		}
 		return err
 	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, brands.Name); err != nil {
+	if err := x.folded(brands.Name); err != nil {
 		x.unconfirmed(errors.Join(commands.ErrNotSeen, err))
 	}
 	return x.answer(http.StatusOK, map[string]string{"domain": domain})
 }
 
-// overrideField answers PUT /admin/brands/{domain}/overrides/{field}.
-func (x *exchange) overrideField() error {
-	var in struct {
-		Value  json.RawMessage `json:"value"`
-		Reason string          `json:"reason"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) overrideField(in struct {
+	Value  json.RawMessage `json:"value"`
+	Reason string          `json:"reason"`
+}) error {
 	if in.Value == nil {
 		return invalid("The field value is needed.")
 	}
@@ -157,7 +139,6 @@ func (x *exchange) overrideField() error {
 	})
 }
 
-// removeOverride answers DELETE /admin/brands/{domain}/overrides/{field}.
 func (x *exchange) removeOverride() error {
 	field := x.request.PathValue("field")
 	return x.decideBrand(func(ctx context.Context, domain string) error {
@@ -165,14 +146,12 @@ func (x *exchange) removeOverride() error {
 	})
 }
 
-// claimBrand answers POST /admin/brands/{domain}/claim.
 func (x *exchange) claimBrand() error {
 	return x.decideBrand(func(ctx context.Context, domain string) error {
 		return x.api.Brands.ClaimBrand(ctx, commands.ClaimBrand{Request: x.by(), Domain: domain})
 	})
 }
 
-// withdrawBrand answers POST /admin/brands/{domain}/withdraw.
 func (x *exchange) withdrawBrand() error {
 	return x.decideBrand(func(ctx context.Context, domain string) error {
 		return x.api.Brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: x.by(), Domain: domain, Reason: "owner"})

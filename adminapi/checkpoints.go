@@ -18,10 +18,8 @@ func (x *exchange) makeCheckpoint() error {
 	var in struct {
 		Since string `json:"since"`
 	}
-	if len(x.body) > 0 {
-		if err := x.decode(&in); err != nil {
-			return err
-		}
+	if err := x.decodeAny(&in); err != nil {
+		return err
 	}
 	var since time.Time
 	if in.Since == "" {
@@ -46,14 +44,10 @@ func (x *exchange) makeCheckpoint() error {
 	return x.answer(http.StatusOK, made.Object())
 }
 
-// listCheckpoints answers GET /admin/ledger/checkpoints.
 func (x *exchange) listCheckpoints() error {
 	q := x.query("limit", "cursor")
 	limit, before := q.limit(), q.before()
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, checkpoints.Name); err != nil {
+	if err := x.read(q, checkpoints.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Checkpoints.List(x.ctx, before, limit+1)
@@ -78,15 +72,10 @@ func (x *exchange) listCheckpoints() error {
 	return x.answer(http.StatusOK, out)
 }
 
-// getProof answers GET /admin/accounts/{id}/proofs/{month}.
-func (x *exchange) getProof() error {
+func (x *exchange) getProof(id string) error {
 	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
 	if err != nil {
 		return invalid("The path ends with a month like 2026-11.")
-	}
-	id, err := x.account()
-	if err != nil {
-		return err
 	}
 	file, err := x.api.Operations.Checkpoints.Prove(x.ctx, id, month)
 	switch {

@@ -253,6 +253,14 @@ func (x *exchange) readBody() error {
 // decode reads the body into a struct.
 func (x *exchange) decode(into any) error { return decodeBody(x.body, into) }
 
+// decodeAny is decode for a body that may be missing.
+func (x *exchange) decodeAny(into any) error {
+	if len(x.body) == 0 {
+		return nil
+	}
+	return x.decode(into)
+}
+
 // decodeBody parses a JSON object. Unknown fields are errors: they may be misspelled.
 func decodeBody(body []byte, into any) error {
 	if len(body) == 0 {
@@ -290,9 +298,16 @@ func (x *exchange) send(status int, contentType []string, body []byte) {
 	web.Send(x, status, contentType, coding, coding.Encode(body))
 }
 
-// answer answers with a value.
 func (x *exchange) answer(status int, value any) error {
 	return web.EncodeJSON(value, func(body []byte) { x.send(status, web.JSON, body) })
+}
+
+// reply answers with a value, unless making it has failed.
+func (x *exchange) reply(value any, err error) error {
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, value)
 }
 
 // answerOnce is answer for a value with secrets or names. A repeat gets the other value.

@@ -2,11 +2,9 @@ package adminapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"letterhead/commands"
 	"letterhead/domain/billing"
@@ -20,29 +18,14 @@ const maxReportEvents = 256
 
 var errEnough = errors.New("the first events of a report are enough")
 
-// listInbox answers GET /admin/billing/inbox.
 func (x *exchange) listInbox() error {
 	q := x.query("state", "limit")
 	wanted, limit := q.oneOf("state", billing.Inbox, billing.Waiting, inbox.Undecided), q.limit()
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, inbox.Name); err != nil {
+	if err := x.read(q, inbox.Name); err != nil {
 		return err
 	}
 	shown, total, err := x.api.Inbox.List(x.ctx, wanted, limit)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, map[string]any{"reports": append([]inbox.Report{}, shown...), "total": total})
-}
-
-// reportEvent is an event of a report's stream, as it is stored.
-type reportEvent struct {
-	At    time.Time       `json:"at"`
-	Event string          `json:"event"`
-	Actor string          `json:"actor"`
-	Data  json.RawMessage `json:"data"`
+	return x.reply(map[string]any{"reports": append([]inbox.Report{}, shown...), "total": total}, err)
 }
 
 // showReport answers GET /admin/billing/inbox/{id} for a report in any state.
@@ -51,7 +34,7 @@ func (x *exchange) showReport() error {
 	if err != nil {
 		return err
 	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, inbox.Name); err != nil {
+	if err := x.folded(inbox.Name); err != nil {
 		return err
 	}
 	r, found, err := x.api.Inbox.Get(x.ctx, id)
@@ -61,13 +44,13 @@ func (x *exchange) showReport() error {
 	if !found {
 		return noReport(id)
 	}
-	events, truncated := []reportEvent{}, false
+	events, truncated := []ReportEvent{}, false
 	err = eventlog.ReadPages(x.ctx, x.api.Log, r.Stream(), maxReportEvents, func(page []eventlog.Recorded) error {
 		if truncated = len(events) > 0 && len(page) > 0 && !x.local; truncated {
 			return errEnough
 		}
 		for _, e := range page {
-			events = append(events, reportEvent{e.OccurredAt, e.Type, e.Metadata.Actor, e.Data})
+			events = append(events, ReportEvent{e.OccurredAt, e.Type, e.Metadata.Actor, e.Data})
 		}
 		return nil
 	})
@@ -76,17 +59,15 @@ func (x *exchange) showReport() error {
 	}
 	return x.answer(http.StatusOK, struct {
 		inbox.Report
-		Events    []reportEvent `json:"events"`
+		Events    []ReportEvent `json:"events"`
 		Truncated bool          `json:"truncated,omitempty"`
 	}{r, events, truncated})
 }
 
-// replayReport answers POST /admin/billing/inbox/{id}/replay.
 func (x *exchange) replayReport() error {
 	return x.follow("replayed", x.api.Reports.Reopen)
 }
 
-// dismissReport answers POST /admin/billing/inbox/{id}/dismiss.
 func (x *exchange) dismissReport() error {
 	reason, err := x.reason("operator")
 	if err != nil {
@@ -114,10 +95,8 @@ func (x *exchange) follow(done string,
 		return conflicting("The report " + id + " was applied or dismissed already.")
 	case errors.Is(err, eventlog.ErrWrongRevision):
 		return conflicting("The report " + id + " has changed meanwhile. Send the request again.")
-	case err != nil:
-		return err
 	}
-	return x.answer(http.StatusOK, map[string]string{"id": id, "outcome": done})
+	return x.reply(map[string]string{"id": id, "outcome": done}, err)
 }
 
 // reportID returns the id of the report in the path.

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -16,33 +17,11 @@ import (
 	"letterhead/projections/operators"
 )
 
-// shownKey is a key as the API lists it.
-type shownKey struct {
-	ID         string    `json:"id"`
-	Kind       string    `json:"kind"`
-	Last4      string    `json:"last4"`
-	Name       string    `json:"name"`
-	State      string    `json:"state"`
-	IssuedAt   time.Time `json:"issued_at"`
-	LastUsedAt time.Time `json:"last_used_at,omitzero"`
-	RevokedAt  time.Time `json:"revoked_at,omitzero"`
-	account.KeyTerms
-	Provisional bool `json:"provisional,omitempty"`
-}
-
-// listKeys answers GET /admin/accounts/{id}/keys.
-func (x *exchange) listKeys() error {
+func (x *exchange) listKeys(id string) error {
 	q := x.query("kind", "state", "as_of")
 	kind, state := q.oneOf("kind", string(apikey.Secret), string(apikey.Publishable)), q.oneOf("state", keys.States...)
 	at := q.moment(x.api.Now())
-	if q.err != nil {
-		return q.err
-	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, keys.Name); err != nil {
+	if err := x.read(q, keys.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Keys.List(x.ctx, id)
@@ -61,7 +40,7 @@ func (x *exchange) listKeys() error {
 	if at.IsZero() {
 		stateAt = x.api.Now()
 	}
-	shown := []shownKey{}
+	shown := []Key{}
 	for _, r := range rows {
 		if !at.IsZero() && r.RevokedAt.After(at.Time) {
 			r.RevokedAt = time.Time{}
@@ -70,7 +49,7 @@ func (x *exchange) listKeys() error {
 		if kind != "" && r.Kind != kind || state != "" && now != state || !at.IsZero() && r.IssuedAt.After(at.Time) {
 			continue
 		}
-		shown = append(shown, shownKey{
+		shown = append(shown, Key{
 			ID: r.ID, Kind: r.Kind, Last4: r.Last4, Name: names[r.ID], State: now,
 			IssuedAt: r.IssuedAt, LastUsedAt: r.LastUsedAt, RevokedAt: r.RevokedAt, KeyTerms: r.KeyTerms,
 			Provisional: at.Provisional,
@@ -79,8 +58,7 @@ func (x *exchange) listKeys() error {
 	return x.answer(http.StatusOK, at.markList(map[string]any{"keys": shown}))
 }
 
-// issueKey answers POST /admin/accounts/{id}/keys.
-func (x *exchange) issueKey() error {
+func (x *exchange) issueKey(id string) error {
 	in := struct {
 		Kind apikey.Kind `json:"kind"`
 		Name string      `json:"name"`
@@ -97,14 +75,10 @@ func (x *exchange) issueKey() error {
 	if err := x.needsKey(""); err != nil {
 		return err
 	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
 	issued, err := x.api.Operations.Accounts.IssueKey(x.ctx, x.by(), id,
 		operations.NewKey{Kind: in.Kind, Name: in.Name, Terms: in.KeyTerms})
 	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
-		return x.explain(id, err)
+		return err
 	}
 	x.unconfirmed(err)
 	remembered := issued
@@ -112,99 +86,68 @@ func (x *exchange) issueKey() error {
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
-// issueLoginLink answers POST /admin/accounts/{id}/login-link.
-func (x *exchange) issueLoginLink() error {
+func (x *exchange) issueLoginLink(id string) error {
 	in := struct {
 		Person string `json:"person"`
 	}{signin.Owner}
-	if len(x.body) > 0 {
-		if err := x.decode(&in); err != nil {
-			return err
-		}
+	if err := x.decodeAny(&in); err != nil {
+		return err
 	}
 	if in.Person == "" {
 		return invalid("The field person is empty. Leave it out for the owner.")
 	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
 	issued, err := x.api.Operations.SignIns.IssueLink(x.ctx, x.by(), id, in.Person)
 	if err != nil {
-		return x.explain(id, err)
+		return err
 	}
 	remembered := issued
 	remembered.URL = ""
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
-// signOut answers POST /admin/accounts/{id}/sign-out.
-func (x *exchange) signOut() error {
+func (x *exchange) signOut(id string) error {
 	var in struct {
 		Person string `json:"person"`
 	}
-	if len(x.body) > 0 {
-		if err := x.decode(&in); err != nil {
-			return err
-		}
-	}
-	id, err := x.account()
-	if err != nil {
+	if err := x.decodeAny(&in); err != nil {
 		return err
 	}
 	repeated, err := x.api.Operations.SignIns.SignOutEverywhere(x.ctx, x.by(), id, in.Person)
 	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
-		return x.explain(id, err)
+		return err
 	}
 	x.unconfirmed(err)
 	return x.answer(http.StatusOK, map[string]any{"account": id, "repeated": repeated})
 }
 
-// listSignInEmails answers GET /admin/accounts/{id}/sign-in-emails.
-func (x *exchange) listSignInEmails() error {
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
+func (x *exchange) listSignInEmails(id string) error {
 	all, err := x.api.Operations.SignIns.Emails(x.ctx, id)
-	if err != nil {
-		return x.explain(id, err)
-	}
-	return x.answer(http.StatusOK, map[string]any{"sign_in_emails": append([]commands.Email{}, all...)})
+	return x.reply(map[string]any{"sign_in_emails": append([]commands.Email{}, all...)}, err)
 }
 
 // setSignInEmail answers PUT /admin/accounts/{id}/sign-in-emails/{person}. The address is personal data, so it is not
 // kept with the answer.
-func (x *exchange) setSignInEmail() error {
-	var in struct {
-		Email string `json:"email"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) setSignInEmail(id string, in struct {
+	Email string `json:"email"`
+}) error {
 	person, err := x.pathValue("person")
-	if err != nil {
-		return err
-	}
-	id, err := x.account()
 	if err != nil {
 		return err
 	}
 	if _, err := x.api.Operations.SignIns.Commands.SetEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person},
 		in.Email); err != nil {
-		return x.explain(id, err)
+		return err
 	}
 	set := commands.Email{Person: person, Address: strings.ToLower(in.Email)}
 	return x.answerOnce(http.StatusOK, set, map[string]string{"person": person})
 }
 
-// revokeKey answers DELETE /admin/keys/{id}.
 func (x *exchange) revokeKey() error {
 	id, err := x.pathValue("id")
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(x.noBody(), x.api.Operations.Reads.Folded(x.ctx, keys.Name)); err != nil {
+	if err := errors.Join(x.noBody(), x.folded(keys.Name)); err != nil {
 		return err
 	}
 	key, found, err := x.api.Keys.Get(x.ctx, id)
@@ -245,20 +188,12 @@ func (x *exchange) listTokens() error {
 	return x.answer(http.StatusOK, out)
 }
 
-// issueToken answers POST /admin/tokens.
-func (x *exchange) issueToken() error {
-	var in struct {
-		Name      string         `json:"name"`
-		Scope     operator.Scope `json:"scope"`
-		ExpiresAt time.Time      `json:"expires_at"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
-	if err := commands.CheckName("name", in.Name); err != nil {
-		return err
-	}
-	if err := x.needsKey(""); err != nil {
+func (x *exchange) issueToken(in struct {
+	Name      string         `json:"name"`
+	Scope     operator.Scope `json:"scope"`
+	ExpiresAt time.Time      `json:"expires_at"`
+}) error {
+	if err := cmp.Or(commands.CheckName("name", in.Name), x.needsKey("")); err != nil {
 		return err
 	}
 	issued, err := x.api.Operations.Tokens.Issue(x.ctx, x.by(), in.Name, in.Scope, in.ExpiresAt)
@@ -271,15 +206,10 @@ func (x *exchange) issueToken() error {
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
-// issueOperatorLink answers POST /admin/login-links.
-func (x *exchange) issueOperatorLink() error {
-	var in struct {
-		Operator string         `json:"operator"`
-		Scope    operator.Scope `json:"scope"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) issueOperatorLink(in struct {
+	Operator string         `json:"operator"`
+	Scope    operator.Scope `json:"scope"`
+}) error {
 	if err := commands.CheckName("operator", in.Operator); err != nil {
 		return err
 	}
@@ -292,7 +222,6 @@ func (x *exchange) issueOperatorLink() error {
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 
-// revokeToken answers DELETE /admin/tokens/{id}.
 func (x *exchange) revokeToken() error {
 	id, err := x.pathValue("id")
 	if err != nil {

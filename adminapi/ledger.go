@@ -17,8 +17,7 @@ import (
 	"letterhead/projections/ledger"
 )
 
-// getLedger answers GET /admin/accounts/{id}/ledger.
-func (x *exchange) getLedger() error {
+func (x *exchange) getLedger(id string) error {
 	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "order", "limit", "cursor")
 	f := ledger.Filter{Type: q.oneOf("type", ledger.Types()...), PaymentID: q.text("payment_id"),
 		RequestID: q.text("request_id"), KeyID: q.text("key")}
@@ -36,14 +35,7 @@ func (x *exchange) getLedger() error {
 			f.FromRevision = revision
 		}
 	}
-	if q.err != nil {
-		return q.err
-	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, ledger.Name); err != nil {
+	if err := x.read(q, ledger.Name); err != nil {
 		return err
 	}
 	entries := []ledger.Entry{}
@@ -74,22 +66,14 @@ func (x *exchange) getLedger() error {
 	return x.answer(http.StatusOK, out)
 }
 
-// getStatement answers GET /admin/accounts/{id}/statements/{month}.
-func (x *exchange) getStatement() error {
+func (x *exchange) getStatement(id string) error {
 	q := x.query("format")
 	format := q.oneOf("format", "json", "csv")
 	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
 	if err != nil {
 		return invalid("The path ends with a month like 2026-11.")
 	}
-	if q.err != nil {
-		return q.err
-	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, ledger.Name); err != nil {
+	if err := x.read(q, ledger.Name); err != nil {
 		return err
 	}
 	s, err := x.api.Ledger.Statement(x.ctx, id, month, x.api.Now())
@@ -107,13 +91,9 @@ func (x *exchange) getStatement() error {
 	return err
 }
 
-// listMonths answers GET /admin/books/months.
 func (x *exchange) listMonths() error {
 	months, err := x.api.Operations.Books.Months(x.ctx)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, map[string]any{"months": append([]operations.Month{}, months...)})
+	return x.reply(map[string]any{"months": append([]operations.Month{}, months...)}, err)
 }
 
 // closeMonth answers POST /admin/books/{month}/close. It reads the whole log, so few run at a time.
@@ -133,13 +113,10 @@ func (x *exchange) closeMonth() error {
 			"The month was not closed within %d seconds. Run \"letterhead books close %s\", which has no limit.",
 			requestTimeout/time.Second, month.Format(books.MonthLayout)), err)
 	}
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, struct {
+	return x.reply(struct {
 		operations.Month
 		Repeated bool `json:"repeated"`
-	}{closed, repeated})
+	}{closed, repeated}, err)
 }
 
 var errReportRuns = newProblem(http.StatusServiceUnavailable, "unavailable",

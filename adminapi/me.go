@@ -7,7 +7,6 @@ import (
 	"letterhead/projections/operators"
 )
 
-// getOwnToken answers GET /admin/me.
 func (x *exchange) getOwnToken() error {
 	names, err := x.api.Names.Names(x.ctx, x.token.ID)
 	if err != nil {
@@ -18,5 +17,4 @@ func (x *exchange) getOwnToken() error {
 	return x.answer(http.StatusOK, map[string]any{"token": own, "permissions": granted[x.token.Scope]})
 }
 
-// revokeOwnToken answers DELETE /admin/me.
 func (x *exchange) revokeOwnToken() error { return x.revoke(x.token.ID, false) }

@@ -7,17 +7,8 @@ import (
 	"letterhead/commands"
 )
 
-// getNotices answers GET /admin/accounts/{id}/notices.
-func (x *exchange) getNotices() error {
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
-	out, err := x.api.Operations.Notices.Of(x.ctx, id)
-	if err != nil {
-		return x.explain(id, err)
-	}
-	return x.answer(http.StatusOK, out)
+func (x *exchange) getNotices(id string) error {
+	return x.reply(x.api.Operations.Notices.Of(x.ctx, id))
 }
 
 // answerNotices answers a change with the notices of an account. Destinations are personal data, so they are not kept
@@ -33,15 +24,15 @@ func (x *exchange) answerNotices(id string) error {
 }
 
 // setNotices answers PUT /admin/accounts/{id}/notices. It removes the settings that the body does not have.
-func (x *exchange) setNotices() error {
-	return x.replaceNotices(commands.SetNotices{LowBalance: new(int64), Webhook: new(string), Email: new(string)})
+func (x *exchange) setNotices(id string) error {
+	return x.replaceNotices(id, commands.SetNotices{LowBalance: new(int64), Webhook: new(string), Email: new(string)})
 }
 
 // changeNotices answers PATCH /admin/accounts/{id}/notices. It keeps the settings that the body does not have.
-func (x *exchange) changeNotices() error { return x.replaceNotices(commands.SetNotices{}) }
+func (x *exchange) changeNotices(id string) error { return x.replaceNotices(id, commands.SetNotices{}) }
 
 // replaceNotices replaces the settings that are in the body, or in set.
-func (x *exchange) replaceNotices(set commands.SetNotices) error {
+func (x *exchange) replaceNotices(id string, set commands.SetNotices) error {
 	in := struct {
 		LowBalance *int64  `json:"low_balance"`
 		Webhook    *string `json:"webhook"`
@@ -50,28 +41,16 @@ func (x *exchange) replaceNotices(set commands.SetNotices) error {
 	if err := x.decode(&in); err != nil {
 		return err
 	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
 	set = commands.SetNotices{Request: x.by(), AccountID: id, LowBalance: cmp.Or(in.LowBalance, set.LowBalance),
 		Webhook: cmp.Or(in.Webhook, set.Webhook), Email: cmp.Or(in.Email, set.Email)}
 	if _, err := x.api.Operations.Notices.Set(x.ctx, set); err != nil {
-		return x.explain(id, err)
+		return err
 	}
 	return x.answerNotices(id)
 }
 
-// retryNotice answers POST /admin/accounts/{id}/notices/{notice}/retry.
-func (x *exchange) retryNotice() error {
+func (x *exchange) retryNotice(id string) error {
 	notice, err := x.pathValue("notice")
-	if err != nil {
-		return err
-	}
-	if err := x.noBody(); err != nil {
-		return err
-	}
-	id, err := x.account()
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type Lot struct {
 
 // pastAccount returns an account as it was, with its present name.
 func (x *exchange) pastAccount(id string, at Moment) (map[string]any, error) {
-	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name, ledger.Name, usage.Name); err != nil {
+	if err := x.folded(accounts.Name, ledger.Name, usage.Name); err != nil {
 		return nil, err
 	}
 	row, err := x.api.Accounts.Get(x.ctx, id)
@@ -93,7 +93,7 @@ func (x *exchange) pastAccount(id string, at Moment) (map[string]any, error) {
 // all accounts for each page.
 func (x *exchange) pastAccounts(s accounts.Selection, at time.Time, last *accounts.Account,
 	limit int) ([]accounts.Account, error) {
-	if err := x.api.Operations.Reads.Folded(x.ctx, accounts.Name, ledger.Name); err != nil {
+	if err := x.folded(accounts.Name, ledger.Name); err != nil {
 		return nil, err
 	}
 	var all []accounts.Account

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"cmp"
 	"errors"
-	"net/http"
 
 	"letterhead/commands"
 	"letterhead/domain/account"
@@ -50,7 +49,6 @@ type grant struct {
 	Reason string `json:"reason"`
 }
 
-// command returns the command of a grant.
 func (g grant) command(by commands.Request, accountID string, paid *eventschemas.Money) commands.GrantCredits {
 	return commands.GrantCredits{
 		Request: by, AccountID: accountID, Kind: g.Kind, Credits: g.Credits, PaymentID: g.PaymentID, Money: paid,
@@ -65,14 +63,9 @@ func checkID(field, id string) error {
 	return nil
 }
 
-// grantCredits answers POST /admin/accounts/{id}/grants.
-func (x *exchange) grantCredits() error {
+func (x *exchange) grantCredits(id string) error {
 	in := grant{Kind: account.KindTopup}
 	if err := x.decode(&in); err != nil {
-		return err
-	}
-	id, err := x.account()
-	if err != nil {
 		return err
 	}
 	paid, err := in.value()
@@ -89,10 +82,7 @@ func (x *exchange) grantCredits() error {
 		}
 	}
 	done, err := x.api.Writer.GrantCredits(x.ctx, grant)
-	if err != nil {
-		return x.explain(id, err)
-	}
-	return x.answer(http.StatusOK, movement{Account: id, Balance: done.Balance, Repeated: done.Repeated})
+	return x.reply(movement{Account: id, Balance: done.Balance, Repeated: done.Repeated}, err)
 }
 
 // refund is a refund in a body. Without credits it takes back the share of the money, and without money everything that
@@ -106,16 +96,7 @@ type refund struct {
 	money
 }
 
-// refundPayment answers POST /admin/accounts/{id}/refunds.
-func (x *exchange) refundPayment() error {
-	var in refund
-	if err := x.decode(&in); err != nil {
-		return err
-	}
-	id, err := x.account()
-	if err != nil {
-		return err
-	}
+func (x *exchange) refundPayment(id string, in refund) error {
 	returned, err := in.value()
 	if err := errors.Join(err, checkID("payment_id", in.PaymentID), checkID("refund_id", in.RefundID)); err != nil {
 		return err
@@ -136,41 +117,25 @@ func (x *exchange) refundPayment() error {
 		Request: x.by(), AccountID: id, RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits,
 		Money: returned, ByMoney: returned != nil && in.Credits == 0 && !in.AllCredits,
 	})
-	if err != nil {
-		return x.explain(id, err)
-	}
-	return x.answer(http.StatusOK, movement{id, done.Balance, done.Repeated, done.Refund})
+	return x.reply(movement{id, done.Balance, done.Repeated, done.Refund}, err)
 }
 
-// reverseRequest answers POST /admin/accounts/{id}/reversals.
-func (x *exchange) reverseRequest() error {
-	var in struct {
-		RequestID string `json:"request_id"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) reverseRequest(id string, in struct {
+	RequestID string `json:"request_id"`
+}) error {
 	if err := checkID("request_id", in.RequestID); err != nil || in.RequestID == "" {
 		return errors.Join(err,
 			invalid("The field request_id is the X-Request-Id of the answer whose charges are reversed."))
-	}
-	id, err := x.account()
-	if err != nil {
-		return err
 	}
 	charges, repeated, err := x.api.Operations.Charges.ReverseRequest(x.ctx, x.by(), id, in.RequestID)
 	if err != nil {
 		return err
 	}
 	standing, err := x.api.Writer.Standing(x.ctx, id)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK,
-		map[string]any{"account": id, "balance": standing.Balance, "charges": charges, "repeated": repeated})
+	return x.reply(
+		map[string]any{"account": id, "balance": standing.Balance, "charges": charges, "repeated": repeated}, err)
 }
 
-// listPayments answers GET /admin/payments.
 func (x *exchange) listPayments() error {
 	q := x.query("account", "kind", "state", "sort", "limit", "cursor")
 	s := payments.Selection{AccountID: q.text("account"), Kind: q.oneOf("kind", commands.OperatorGrants...)}
@@ -178,34 +143,22 @@ func (x *exchange) listPayments() error {
 		string(payments.Refunded)))
 	s.Sort, s.Descending = q.order(payments.Sorts)
 	limit, last := q.limit(), after[payments.Payment](q)
-	if q.err != nil {
-		return q.err
-	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, payments.Name); err != nil {
+	if err := x.read(q, payments.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Payments.List(x.ctx, s, last, limit+1)
 	if err != nil {
 		return err
 	}
-	out, err := page("payments", q, rows, limit, func(p *payments.Payment) (any, error) { return p, nil })
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, out)
+	return x.reply(page("payments", q, rows, limit, asItIs))
 }
 
-// getPayment answers GET /admin/payments/{id}.
 func (x *exchange) getPayment() error {
 	q := x.query("account")
 	if q.err != nil {
 		return q.err
 	}
-	p, err := x.payment(q.text("account"))
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, p)
+	return x.reply(x.payment(q.text("account")))
 }
 
 // payment returns the payment in the path, of an account if several have it.
@@ -214,7 +167,7 @@ func (x *exchange) payment(accountID string) (*payments.Payment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.api.Operations.Reads.Folded(x.ctx, payments.Name); err != nil {
+	if err := x.folded(payments.Name); err != nil {
 		return nil, err
 	}
 	p, err := x.api.Payments.Get(x.ctx, accountID, id)
@@ -235,12 +188,7 @@ type fee struct {
 	Currency string `json:"currency"` // of the payment if it is empty
 }
 
-// recordFee answers POST /admin/payments/{id}/fees.
-func (x *exchange) recordFee() error {
-	var in fee
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) recordFee(in fee) error {
 	if err := checkID("fee_id", in.FeeID); err != nil {
 		return err
 	}
@@ -265,11 +213,8 @@ func (x *exchange) recordFee() error {
 	id := cmp.Or(in.FeeID, by.ID)
 	done, err := x.api.Writer.RecordFee(x.ctx,
 		commands.RecordFee{Request: by, AccountID: p.AccountID, FeeID: id, PaymentID: p.ID, Money: amount})
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, map[string]any{
+	return x.reply(map[string]any{
 		"account": p.AccountID, "payment_id": p.ID, "fee_id": id, "money": amount.Minor, "currency": amount.Currency,
 		"repeated": done.Repeated,
-	})
+	}, err)
 }

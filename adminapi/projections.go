@@ -8,7 +8,6 @@ import (
 	"letterhead/projections/engine"
 )
 
-// lastRebuild answers GET /admin/projections/{name}/rebuild.
 func (x *exchange) lastRebuild() error {
 	name := x.request.PathValue("name")
 	r, ok := x.api.Operations.Models.Last(name)
@@ -29,7 +28,6 @@ func (x *exchange) lastRebuild() error {
 	return x.answer(http.StatusOK, object)
 }
 
-// listProjections answers GET /admin/projections.
 func (x *exchange) listProjections() error {
 	q := x.query("state")
 	state := q.oneOf("state", engine.States...)
@@ -62,7 +60,6 @@ func (x *exchange) rebuildProjection() error {
 	return x.answer(http.StatusAccepted, map[string]string{"name": name, "state": "building"})
 }
 
-// getHealth answers GET /admin/health.
 func (x *exchange) getHealth() error {
 	head, err := x.api.Log.Head(x.ctx)
 	if err != nil {

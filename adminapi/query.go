@@ -38,6 +38,14 @@ func (x *exchange) query(names ...string) *parameters {
 	return q
 }
 
+// read checks the parameters of a request, and waits until read models have what the log has.
+func (x *exchange) read(q *parameters, models ...string) error {
+	if q.err != nil {
+		return q.err
+	}
+	return x.folded(models...)
+}
+
 func parseQuery(raw string, names ...string) *parameters {
 	q := &parameters{}
 	if len(raw) > maxQuery {
@@ -185,23 +193,20 @@ func decodeCursor[T any](text, sort string) (*T, error) {
 }
 
 // page returns the answer for a page. rows has one more row than the limit if there are more.
-func page[T any](name string, q *parameters, rows []T, limit int, show func(*T) (any, error)) (map[string]any, error) {
+func page[T any](name string, q *parameters, rows []T, limit int, show func(*T) any) (map[string]any, error) {
 	out := map[string]any{}
+	var err error
 	if len(rows) > limit {
 		rows = rows[:limit]
-		next, err := encodeCursor(q.values.Get("sort"), &rows[limit-1])
-		if err != nil {
-			return nil, err
-		}
-		out["next_cursor"] = next
+		out["next_cursor"], err = encodeCursor(q.values.Get("sort"), &rows[limit-1])
 	}
 	shown := make([]any, len(rows))
 	for i := range rows {
-		var err error
-		if shown[i], err = show(&rows[i]); err != nil {
-			return nil, err
-		}
+		shown[i] = show(&rows[i])
 	}
 	out[name] = shown
-	return out, nil
+	return out, err
 }
+
+// asItIs shows a row of a listing that has the form of the API.
+func asItIs[T any](row *T) any { return row }

@@ -73,7 +73,6 @@ type recorded struct {
 	Reason string `json:"reason,omitempty"` // why it was not applied, or has less effect than it says
 }
 
-// recordPayment answers POST /admin/payments.
 func (x *exchange) recordPayment() error {
 	in := report{grant: grant{Kind: account.KindTopup}}
 	if err := x.decode(&in); err != nil {
@@ -330,7 +329,7 @@ func (x *exchange) voided(in report) (void bool, err error) {
 // paymentOf returns a payment of an account, or nil if no account has one with the id. Payments of other accounts are
 // rejected, so that a report never moves their credits.
 func (x *exchange) paymentOf(accountID, id string) (*payments.Payment, error) {
-	if err := x.api.Operations.Reads.Folded(x.ctx, payments.Name); err != nil {
+	if err := x.folded(payments.Name); err != nil {
 		return nil, err
 	}
 	p, err := x.api.Payments.Get(x.ctx, "", id)

@@ -23,46 +23,51 @@ func table() []operation {
 	return []operation{
 		{"GET", "/admin/accounts", "listAccounts", reading, (*exchange).listAccounts},
 		{"POST", "/admin/accounts", "openAccount", everything, (*exchange).openAccount},
-		{"GET", "/admin/accounts/{id}", "getAccount", reading, (*exchange).getAccount},
-		{"PUT", "/admin/accounts/{id}/plan", "changePlan", finances, (*exchange).changePlan},
-		{"POST", "/admin/accounts/{id}/notes", "noteAccount", supporting, (*exchange).noteAccount},
-		{"POST", "/admin/accounts/{id}/suspend", "suspendAccount", supporting, (*exchange).suspendAccount},
-		{"POST", "/admin/accounts/{id}/reinstate", "reinstateAccount", supporting, plain((*exchange).reinstateAccount)},
-		{"POST", "/admin/accounts/{id}/close", "closeAccount", everything, plain((*exchange).closeAccount)},
-		{"POST", "/admin/accounts/{id}/grants", "grantCredits", finances, (*exchange).grantCredits},
-		{"POST", "/admin/accounts/{id}/refunds", "refundPayment", finances, (*exchange).refundPayment},
-		{"POST", "/admin/accounts/{id}/reversals", "reverseRequest", finances, (*exchange).reverseRequest},
-		{"POST", "/admin/accounts/{id}/breakage", "recognizeBreakage", finances, (*exchange).recognizeBreakage},
-		{"GET", "/admin/accounts/{id}/keys", "listKeys", reading, (*exchange).listKeys},
-		{"POST", "/admin/accounts/{id}/keys", "issueKey", supporting, (*exchange).issueKey},
-		{"POST", "/admin/accounts/{id}/login-link", "issueLoginLink", supporting, (*exchange).issueLoginLink},
-		{"POST", "/admin/accounts/{id}/sign-out", "signOut", supporting, (*exchange).signOut},
+		{"GET", "/admin/accounts/{id}", "getAccount", reading, about((*exchange).getAccount)},
+		{"PUT", "/admin/accounts/{id}/plan", "changePlan", finances, aboutTaking((*exchange).changePlan)},
+		{"POST", "/admin/accounts/{id}/notes", "noteAccount", supporting, aboutTaking((*exchange).noteAccount)},
+		{"POST", "/admin/accounts/{id}/suspend", "suspendAccount", supporting, about((*exchange).suspendAccount)},
+		{"POST", "/admin/accounts/{id}/reinstate", "reinstateAccount", supporting,
+			plain(about((*exchange).reinstateAccount))},
+		{"POST", "/admin/accounts/{id}/close", "closeAccount", everything, plain(about((*exchange).closeAccount))},
+		{"POST", "/admin/accounts/{id}/grants", "grantCredits", finances, about((*exchange).grantCredits)},
+		{"POST", "/admin/accounts/{id}/refunds", "refundPayment", finances, aboutTaking((*exchange).refundPayment)},
+		{"POST", "/admin/accounts/{id}/reversals", "reverseRequest", finances,
+			aboutTaking((*exchange).reverseRequest)},
+		{"POST", "/admin/accounts/{id}/breakage", "recognizeBreakage", finances,
+			aboutTaking((*exchange).recognizeBreakage)},
+		{"GET", "/admin/accounts/{id}/keys", "listKeys", reading, about((*exchange).listKeys)},
+		{"POST", "/admin/accounts/{id}/keys", "issueKey", supporting, about((*exchange).issueKey)},
+		{"POST", "/admin/accounts/{id}/login-link", "issueLoginLink", supporting, about((*exchange).issueLoginLink)},
+		{"POST", "/admin/accounts/{id}/sign-out", "signOut", supporting, about((*exchange).signOut)},
 		{"GET", "/admin/accounts/{id}/sign-in-emails", "listSignInEmails", supporting,
-			plain((*exchange).listSignInEmails)},
+			plain(about((*exchange).listSignInEmails))},
 		{"PUT", "/admin/accounts/{id}/sign-in-emails/{person}", "setSignInEmail", supporting,
-			(*exchange).setSignInEmail},
-		{"GET", "/admin/accounts/{id}/notices", "getNotices", supporting, plain((*exchange).getNotices)},
-		{"PUT", "/admin/accounts/{id}/notices", "setNotices", supporting, (*exchange).setNotices},
-		{"PATCH", "/admin/accounts/{id}/notices", "changeNotices", supporting, (*exchange).changeNotices},
-		{"POST", "/admin/accounts/{id}/notices/{notice}/retry", "retryNotice", supporting, (*exchange).retryNotice},
+			aboutTaking((*exchange).setSignInEmail)},
+		{"GET", "/admin/accounts/{id}/notices", "getNotices", supporting, plain(about((*exchange).getNotices))},
+		{"PUT", "/admin/accounts/{id}/notices", "setNotices", supporting, about((*exchange).setNotices)},
+		{"PATCH", "/admin/accounts/{id}/notices", "changeNotices", supporting, about((*exchange).changeNotices)},
+		{"POST", "/admin/accounts/{id}/notices/{notice}/retry", "retryNotice", supporting,
+			plain(about((*exchange).retryNotice))},
 		{"DELETE", "/admin/keys/{id}", "revokeKey", supporting, (*exchange).revokeKey},
-		{"GET", "/admin/accounts/{id}/ledger", "getLedger", reading, (*exchange).getLedger},
-		{"GET", "/admin/accounts/{id}/statements/{month}", "getStatement", reading, (*exchange).getStatement},
-		{"GET", "/admin/accounts/{id}/proofs/{month}", "getProof", reading, plain((*exchange).getProof)},
+		{"GET", "/admin/accounts/{id}/ledger", "getLedger", reading, about((*exchange).getLedger)},
+		{"GET", "/admin/accounts/{id}/statements/{month}", "getStatement", reading, about((*exchange).getStatement)},
+		{"GET", "/admin/accounts/{id}/proofs/{month}", "getProof", reading, plain(about((*exchange).getProof))},
 		{"GET", "/admin/payments", "listPayments", reading, (*exchange).listPayments},
 		{"POST", "/admin/payments", "recordPayment", finances, (*exchange).recordPayment},
 		{"GET", "/admin/payments/{id}", "getPayment", reading, (*exchange).getPayment},
-		{"POST", "/admin/payments/{id}/fees", "recordFee", finances, (*exchange).recordFee},
+		{"POST", "/admin/payments/{id}/fees", "recordFee", finances, taking((*exchange).recordFee)},
 		{"GET", "/admin/billing/inbox", "listInbox", reading, (*exchange).listInbox},
 		{"GET", "/admin/billing/inbox/{id}", "showReport", reading, (*exchange).showReport},
 		{"POST", "/admin/billing/inbox/{id}/replay", "replayReport", finances, plain((*exchange).replayReport)},
 		{"POST", "/admin/billing/inbox/{id}/dismiss", "dismissReport", finances, (*exchange).dismissReport},
-		{"POST", "/admin/billing/links", "linkBilling", finances, (*exchange).linkBilling},
-		{"POST", "/admin/billing/checkouts", "createCheckout", finances, (*exchange).createCheckout},
+		{"POST", "/admin/billing/links", "linkBilling", finances, taking((*exchange).linkBilling)},
+		{"POST", "/admin/billing/checkouts", "createCheckout", finances, taking((*exchange).createCheckout)},
 		{"GET", "/admin/brands", "listBrands", reading, (*exchange).listBrands},
 		{"GET", "/admin/brands/{domain}", "getBrand", reading, (*exchange).getBrand},
 		{"GET", "/admin/brands/{domain}/history", "getBrandHistory", reading, plain((*exchange).getBrandHistory)},
-		{"PUT", "/admin/brands/{domain}/overrides/{field}", "overrideField", supporting, (*exchange).overrideField},
+		{"PUT", "/admin/brands/{domain}/overrides/{field}", "overrideField", supporting,
+			taking((*exchange).overrideField)},
 		{"DELETE", "/admin/brands/{domain}/overrides/{field}", "removeOverride", supporting,
 			plain((*exchange).removeOverride)},
 		{"POST", "/admin/brands/{domain}/claim", "claimBrand", supporting, plain((*exchange).claimBrand)},
@@ -76,7 +81,8 @@ func table() []operation {
 		{"GET", "/admin/ledger/checkpoints", "listCheckpoints", reading, (*exchange).listCheckpoints},
 		{"POST", "/admin/ledger/checkpoints", "makeCheckpoint", finances, (*exchange).makeCheckpoint},
 		{"GET", "/admin/ledger/undelivered", "listUndelivered", reading, (*exchange).listUndelivered},
-		{"POST", "/admin/ledger/undelivered/reverse", "reverseUndelivered", finances, (*exchange).reverseUndelivered},
+		{"POST", "/admin/ledger/undelivered/reverse", "reverseUndelivered", finances,
+			taking((*exchange).reverseUndelivered)},
 		{"GET", "/admin/books/months", "listMonths", reading, plain((*exchange).listMonths)},
 		{"POST", "/admin/books/{month}/close", "closeMonth", finances, plain((*exchange).closeMonth)},
 		{"GET", "/admin/books/revenue", "getRevenue", reading, (*exchange).getRevenue},
@@ -86,14 +92,43 @@ func table() []operation {
 		{"GET", "/admin/books/outstanding", "getOutstanding", reading, plain((*exchange).getOutstanding)},
 		{"GET", "/admin/books/trial-balance", "getTrialBalance", reading, (*exchange).getTrialBalance},
 		{"GET", "/admin/tokens", "listTokens", everything, (*exchange).listTokens},
-		{"POST", "/admin/tokens", "issueToken", everything, (*exchange).issueToken},
+		{"POST", "/admin/tokens", "issueToken", everything, taking((*exchange).issueToken)},
 		{"DELETE", "/admin/tokens/{id}", "revokeToken", everything, (*exchange).revokeToken},
-		{"POST", "/admin/login-links", "issueOperatorLink", everything, (*exchange).issueOperatorLink},
+		{"POST", "/admin/login-links", "issueOperatorLink", everything, taking((*exchange).issueOperatorLink)},
 		{"GET", "/admin/me", "getOwnToken", reading, plain((*exchange).getOwnToken)},
 		{"DELETE", "/admin/me", "revokeOwnToken", reading, (*exchange).revokeOwnToken},
 		{"GET", "/admin/actions", "listActions", reading, (*exchange).listActions},
 		{"GET", "/admin/health", "getHealth", reading, plain((*exchange).getHealth)},
 	}
+}
+
+// taking serves an operation that has a JSON object as its body.
+func taking[T any](serve func(*exchange, T) error) func(*exchange) error {
+	return func(x *exchange) error {
+		var in T
+		if err := x.decode(&in); err != nil {
+			return err
+		}
+		return serve(x, in)
+	}
+}
+
+// about serves an operation on the account in the path, which must exist.
+func about(serve func(x *exchange, id string) error) func(*exchange) error {
+	return func(x *exchange) error {
+		id, err := x.account()
+		if err != nil {
+			return err
+		}
+		return x.explain(id, serve(x, id))
+	}
+}
+
+// aboutTaking serves an operation on the account in the path that has a JSON object as its body.
+func aboutTaking[T any](serve func(x *exchange, id string, in T) error) func(*exchange) error {
+	return taking(func(x *exchange, in T) error {
+		return about(func(x *exchange, id string) error { return serve(x, id, in) })(x)
+	})
 }
 
 // plain serves an operation that has no parameters, or, if its method is not GET, no body.

@@ -18,7 +18,6 @@ const (
 	everything permission = "admin" // opening and closing accounts, withdrawals, rebuilds, tokens of others
 )
 
-// granted are the permissions of each scope.
 var granted = map[operator.Scope][]permission{
 	operator.Read:    {reading},
 	operator.Support: {reading, supporting},

@@ -34,11 +34,7 @@ func (x *exchange) listUndelivered() error {
 		charges = slices.DeleteFunc(charges,
 			func(c operations.UndeliveredCharge) bool { return c.Position <= last.Position })
 	}
-	out, err := page("charges", q, charges, limit, func(c *operations.UndeliveredCharge) (any, error) { return c, nil })
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, out)
+	return x.reply(page("charges", q, charges, limit, asItIs))
 }
 
 func (x *exchange) undelivered(accountID string, since time.Time) ([]operations.UndeliveredCharge, error) {
@@ -62,15 +58,10 @@ func (x *exchange) undelivered(accountID string, since time.Time) ([]operations.
 	return x.api.Operations.Charges.Undelivered(x.ctx, accountID, since, most)
 }
 
-// reverseUndelivered answers POST /admin/ledger/undelivered/reverse.
-func (x *exchange) reverseUndelivered() error {
-	var in struct {
-		Since   string `json:"since"`
-		Account string `json:"account"`
-	}
-	if err := x.decode(&in); err != nil {
-		return err
-	}
+func (x *exchange) reverseUndelivered(in struct {
+	Since   string `json:"since"`
+	Account string `json:"account"`
+}) error {
 	var since time.Time
 	if in.Since != "" {
 		var err error

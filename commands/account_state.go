@@ -78,7 +78,6 @@ func (s *accountState) BeforeGroup(now time.Time) []streamwriter.Event {
 // AfterGroup returns nothing.
 func (s *accountState) AfterGroup() []streamwriter.Event { return nil }
 
-// Publish publishes the account.
 func (s *accountState) Publish(durable bool) {
 	unheld := s.Unheld()
 	if !durable {

@@ -40,7 +40,6 @@ type FieldError struct {
 	Reason string // after the name of the field
 }
 
-// Error implements error.
 func (e *FieldError) Error() string { return "the field " + e.Field + " " + e.Reason }
 
 // Is reports whether the target is account.ErrInvalid.

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
+	"letterhead/adminapi"
 	"letterhead/domain/plan"
 )
 
@@ -15,44 +15,14 @@ const ledgerEntries = 25
 // shownNotes is the number of notes on the page of an account.
 const shownNotes = 10
 
-// accountRow is an account, as the API answers it.
-type accountRow struct {
-	Account struct {
-		ID     string `json:"id"`
-		Name   string `json:"name"`
-		Plan   string `json:"plan"`
-		Status string `json:"status"`
-	} `json:"account"`
-	Credits struct {
-		Balance   int64 `json:"balance"`
-		Remaining int64 `json:"remaining"`
-		Available int64 `json:"available"`
-	} `json:"credits"`
-	Lookups struct {
-		Month string `json:"month"`
-		Count int64  `json:"count"`
-	} `json:"lookups"`
-	Spent struct {
-		Month   string `json:"month"` // empty before the first charge
-		Credits int64  `json:"credits"`
-	} `json:"spent"`
-	OpenHolds  int64     `json:"open_holds"`
-	OpenedAt   time.Time `json:"opened_at"`
-	LastUsedAt time.Time `json:"last_used_at"`
-}
-
-// Held returns the credits that running requests hold.
-func (a accountRow) Held() int64 { return max(a.Credits.Remaining, 0) - max(a.Credits.Available, 0) }
-
 // accountsView is the data of the list of accounts.
 type accountsView struct {
-	Accounts   []accountRow `json:"accounts"`
-	NextCursor string       `json:"next_cursor"`
+	Accounts   []adminapi.Account `json:"accounts"`
+	NextCursor string             `json:"next_cursor"`
 	Query      url.Values
 	Plans      []plan.ID
 }
 
-// showAccounts answers GET /accounts.
 func (x *exchange) showAccounts() error {
 	v := accountsView{Query: x.filter("plan", "status", "sort", "cursor"), Plans: plan.IDs}
 	return x.list("/admin/accounts", v.Query, &v, func() error {
@@ -82,12 +52,8 @@ func (x *exchange) list(path string, query url.Values, out any, show func() erro
 	return show()
 }
 
-// openAccount answers POST /accounts.
 func (x *exchange) openAccount() error {
-	var opened struct {
-		accountRow
-		Keys []apiKey `json:"keys"`
-	}
+	var opened adminapi.NewAccount
 	in := map[string]any{"name": x.Form.Get("name"), "plan": x.Form.Get("plan")}
 	if err := x.call(http.MethodPost, "/admin/accounts", in, &opened); err != nil {
 		return x.reject("open", err, x.showAccounts)
@@ -118,60 +84,23 @@ func (x *exchange) secret(v secretView) error {
 	return x.show(http.StatusOK, "secret", view{Title: v.Title, Page: v})
 }
 
-// apiKey is a key, as the API answers it.
-type apiKey struct {
-	ID         string    `json:"id"`
-	Kind       string    `json:"kind"`
-	Key        string    `json:"key"`
-	Last4      string    `json:"last4"`
-	Name       string    `json:"name"`
-	State      string    `json:"state"`
-	IssuedAt   time.Time `json:"issued_at"`
-	LastUsedAt time.Time `json:"last_used_at"`
-	ExpiresAt  time.Time `json:"expires_at"`
-}
-
-// entry is an entry of the ledger, as the API answers it.
-type entry struct {
-	Revision  uint64    `json:"revision"`
-	Type      string    `json:"type"`
-	At        time.Time `json:"at"`
-	Amount    int64     `json:"amount"`
-	Held      int64     `json:"held"`
-	Balance   int64     `json:"balance"`
-	RequestID string    `json:"request_id"`
-	Actor     string    `json:"actor"`
-	Domain    string    `json:"domain"`
-	PaymentID string    `json:"payment_id"`
-	Kind      string    `json:"kind"`
-	Money     int64     `json:"money"`
-	Currency  string    `json:"currency"`
-	Reason    string    `json:"reason"`
-	Plan      string    `json:"plan"`
-	Note      string    `json:"note"`
-}
+// accountRow has a field of the name that adminapi.Account would have in accountView.
+type accountRow = adminapi.Account
 
 // accountView is the data of the page of an account.
 type accountView struct {
 	accountRow
 	Plans     []plan.ID
-	Notes     []entry // the newest first
+	Notes     []adminapi.LedgerEntry // the newest first
 	MoreNotes bool
-	Keys      []apiKey
-	Entries   []entry
+	Keys      []adminapi.Key
+	Entries   []adminapi.LedgerEntry
 	Older     string // cursor
-	Payments  []payment
-	Emails    []personEmail // for sign-in links; empty without the permission to list them
+	Payments  []adminapi.Payment
+	Emails    []adminapi.SignInEmail // for sign-in links; empty without the permission to list them
 	Query     url.Values
 }
 
-// personEmail is the address for sign-in links of a person, as the API answers it.
-type personEmail struct {
-	Person string `json:"person"`
-	Email  string `json:"email"`
-}
-
-// showAccount answers GET /accounts/{id}.
 func (x *exchange) showAccount() error {
 	id := x.Request.PathValue("id")
 	path := "/admin/accounts/" + url.PathEscape(id)
@@ -180,14 +109,14 @@ func (x *exchange) showAccount() error {
 		return err
 	}
 	var keys struct {
-		Keys []apiKey `json:"keys"`
+		Keys []adminapi.Key `json:"keys"`
 	}
 	if err := x.get(path+"/keys", nil, &keys); err != nil {
 		return err
 	}
 	var entries struct {
-		Entries    []entry `json:"entries"`
-		NextCursor string  `json:"next_cursor"`
+		Entries    []adminapi.LedgerEntry `json:"entries"`
+		NextCursor string                 `json:"next_cursor"`
 	}
 	query := url.Values{"order": {"newest"}, "limit": {strconv.Itoa(ledgerEntries)}}
 	if cursor := v.Query.Get("cursor"); cursor != "" {
@@ -197,8 +126,8 @@ func (x *exchange) showAccount() error {
 		return err
 	}
 	var notes struct {
-		Entries    []entry `json:"entries"`
-		NextCursor string  `json:"next_cursor"`
+		Entries    []adminapi.LedgerEntry `json:"entries"`
+		NextCursor string                 `json:"next_cursor"`
 	}
 	if err := x.get(path+"/ledger",
 		url.Values{"type": {"AccountNoted"}, "order": {"newest"}, "limit": {strconv.Itoa(shownNotes)}},
@@ -206,7 +135,7 @@ func (x *exchange) showAccount() error {
 		return err
 	}
 	var paid struct {
-		Payments []payment `json:"payments"`
+		Payments []adminapi.Payment `json:"payments"`
 	}
 	if err := x.get("/admin/payments",
 		url.Values{"account": {v.Account.ID}, "sort": {"-paid"}, "limit": {strconv.Itoa(ledgerEntries)}},
@@ -214,7 +143,7 @@ func (x *exchange) showAccount() error {
 		return err
 	}
 	var emails struct {
-		Emails []personEmail `json:"sign_in_emails"`
+		Emails []adminapi.SignInEmail `json:"sign_in_emails"`
 	}
 	if x.me.May("support") && v.Account.Status != "closed" {
 		if err := x.get(path+"/sign-in-emails", nil, &emails); err != nil {
@@ -231,7 +160,6 @@ func (x *exchange) showAccount() error {
 	return x.show(http.StatusOK, "account", view{Title: title, Section: "Accounts", Page: v})
 }
 
-// changeAccount answers POST /accounts/{id}/{action}.
 func (x *exchange) changeAccount() error {
 	id, action := x.Request.PathValue("id"), x.Request.PathValue("action")
 	path := "/admin/accounts/" + url.PathEscape(id)
@@ -309,7 +237,7 @@ func (x *exchange) grant(path string) error {
 }
 
 func (x *exchange) issueKey(path string) error {
-	var issued apiKey
+	var issued adminapi.IssuedKey
 	if err := x.call(http.MethodPost, path+"/keys",
 		map[string]any{"kind": x.Form.Get("kind"), "name": x.Form.Get("name")}, &issued); err != nil {
 		return x.reject("key", err, x.showAccount)

@@ -86,7 +86,6 @@ type passing struct {
 	begun       bool
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (p *passing) WriteHeader(status int) {
 	p.Status = status
 	if p.begun = status == http.StatusOK; p.begun {
@@ -100,7 +99,6 @@ func (p *passing) WriteHeader(status int) {
 // Unwrap returns the writer whose deadline http.ResponseController sets.
 func (p *passing) Unwrap() http.ResponseWriter { return p.to }
 
-// Write implements http.ResponseWriter.
 func (p *passing) Write(body []byte) (int, error) {
 	if p.begun {
 		return p.to.Write(body)

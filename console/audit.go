@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"letterhead/adminapi"
 	"letterhead/dashboard/audit"
 	"letterhead/domain/statement"
 	"letterhead/internal/web"
@@ -18,7 +19,7 @@ const behind = "The tables that this page reads may be behind. What happened in 
 // read it.
 func (x *exchange) auditedAccount() (id, page string, err error) {
 	id = x.Request.PathValue("id")
-	var row accountRow
+	var row adminapi.Account
 	err = x.get("/admin/accounts/"+url.PathEscape(id), nil, &row)
 	return row.Account.ID, "/accounts/" + url.PathEscape(row.Account.ID), err
 }
@@ -65,7 +66,7 @@ func (x *exchange) showStory() error {
 	}
 	first, last := s.Entries[0].At, s.Entries[len(s.Entries)-1].At
 	for _, domain := range s.Domains[:min(len(s.Domains), maxStoryBrands)] {
-		var past brandView
+		var past adminapi.BrandHistory
 		unknown, err := x.unknown(x.get("/admin/brands/"+url.PathEscape(domain)+"/history", nil, &past))
 		if err != nil {
 			return err
@@ -83,7 +84,7 @@ func (x *exchange) showStory() error {
 }
 
 // meanwhile returns the events of a brand in a period, the oldest first.
-func meanwhile(domain string, changes []brandChange, first, last time.Time) (crawls []audit.Crawl) {
+func meanwhile(domain string, changes []adminapi.BrandChange, first, last time.Time) (crawls []audit.Crawl) {
 	for i := len(changes) - 1; i >= 0; i-- {
 		if c := &changes[i]; !c.At.Before(first) && !c.At.After(last) {
 			crawls = append(crawls,
@@ -126,7 +127,6 @@ func (x *exchange) showStatement() error {
 	return nil
 }
 
-// downloadProof answers GET /accounts/{id}/statements/{month}/proof.
 func (x *exchange) downloadProof() error {
 	w := &passing{Answer: web.NewAnswer(), to: x}
 	err := x.sendTo(w, w.Answer, http.MethodGet, "/admin/accounts/"+url.PathEscape(x.Request.PathValue("id"))+

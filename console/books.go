@@ -7,29 +7,19 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
+
+	"letterhead/adminapi"
 )
 
 // booksView is the data of the page of the books.
 type booksView struct {
-	Months []struct {
-		Month        string    `json:"month"`
-		State        string    `json:"state"`
-		ClosedAt     time.Time `json:"closed_at"`
-		Digest       string    `json:"digest"`
-		Transactions uint64    `json:"transactions"`
-	} `json:"months"`
+	Months      []adminapi.Month `json:"months"`
 	Outstanding struct {
-		Credits int64 `json:"credits"`
-		Rows    []struct {
-			Plan     string `json:"plan"`
-			Status   string `json:"status"`
-			Accounts int64  `json:"accounts"`
-			Credits  int64  `json:"credits"`
-		} `json:"rows"`
+		Credits int64                  `json:"credits"`
+		Rows    []adminapi.Outstanding `json:"rows"`
 	}
-	Top   []accountRow // that spent the most, the most first
-	NoTop string       // why Top cannot be shown; empty if it can
+	Top   []adminapi.Account // that spent the most, the most first
+	NoTop string             // why Top cannot be shown; empty if it can
 }
 
 // topAccounts is the number of accounts on the page of the books.
@@ -45,7 +35,6 @@ func (v booksView) Closable(month string) bool {
 	return false
 }
 
-// showBooks answers GET /books.
 func (x *exchange) showBooks() error {
 	var v booksView
 	if err := x.get("/admin/books/months", nil, &v); err != nil {
@@ -62,14 +51,13 @@ func (x *exchange) showBooks() error {
 		return err
 	}
 	for _, a := range top.Accounts {
-		if a.Spent.Month != "" {
+		if a.Spent != nil {
 			v.Top = append(v.Top, a)
 		}
 	}
 	return x.show(http.StatusOK, "books", view{Title: "Books", Section: "Books", Page: v})
 }
 
-// closeMonth answers POST /books/{month}/close.
 func (x *exchange) closeMonth() error {
 	return x.act("close", func() error {
 		return x.call(http.MethodPost, "/admin/books/"+url.PathEscape(x.Request.PathValue("month"))+"/close", nil, nil)

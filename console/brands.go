@@ -7,21 +7,15 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
+	"letterhead/adminapi"
 	"letterhead/domain/brand"
 )
 
 // brandsView is the data of the list of brands.
 type brandsView struct {
-	Brands []struct {
-		Domain  string  `json:"domain"`
-		Status  string  `json:"status"`
-		Claimed bool    `json:"claimed"`
-		Quality float64 `json:"quality_score"`
-		HasLogo bool    `json:"has_logo"`
-	} `json:"brands"`
-	NextCursor string `json:"next_cursor"`
+	Brands     []adminapi.Brand `json:"brands"`
+	NextCursor string           `json:"next_cursor"`
 	Query      url.Values
 }
 
@@ -58,37 +52,10 @@ type brandView struct {
 		Type string `json:"type"`
 	} `json:"colors"`
 
-	AsOf    string // moment of the record; empty for the present one
-	Record  string // JSON
-	Fields  []string
-	Changes []brandChange `json:"changes"` // the newest first
-	// Origin is the event that the record comes from; nil if there is no record.
-	Origin     *brandChange `json:"origin"`
-	Overridden []string     `json:"overridden"`
-}
-
-// brandChange is an event of a brand, as the API answers it.
-type brandChange struct {
-	Revision uint64    `json:"revision"`
-	At       time.Time `json:"at"`
-	Type     string    `json:"type"`
-	Actor    string    `json:"actor"`
-	Cause    string    `json:"cause"`
-	Outcome  string    `json:"outcome"`
-	Detail   string    `json:"detail"`
-	Reason   string    `json:"reason"`
-	Source   string    `json:"source"`
-	Fields   []struct {
-		Field  string          `json:"field"`
-		Before json.RawMessage `json:"before"`
-		After  json.RawMessage `json:"after"`
-	} `json:"fields"`
-	Evidence []struct {
-		Field      string  `json:"field"`
-		Source     string  `json:"source"`
-		Method     string  `json:"method"`
-		Confidence float64 `json:"confidence"`
-	} `json:"evidence"`
+	AsOf   string // moment of the record; empty for the present one
+	Record string // JSON
+	Fields []string
+	adminapi.BrandHistory
 }
 
 // showBrand answers GET /brands/{domain}. A domain whose crawls have all failed has a history and no record.
@@ -133,7 +100,6 @@ func (*exchange) unknown(err error) (bool, error) {
 	return false, err
 }
 
-// changeBrand answers POST /brands/{domain}/{action}.
 func (x *exchange) changeBrand() error {
 	domain, action := x.Request.PathValue("domain"), x.Request.PathValue("action")
 	path := "/admin/brands/" + url.PathEscape(domain)

@@ -3,26 +3,20 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"time"
 
+	"letterhead/adminapi"
 	"letterhead/domain/brand"
 )
 
 // crawlsView is the data of the page of crawls.
 type crawlsView struct {
-	Failures []struct {
-		At      time.Time `json:"at"`
-		Domain  string    `json:"domain"`
-		Outcome string    `json:"outcome"`
-		Detail  string    `json:"detail"`
-	} `json:"failures"`
-	NextCursor string `json:"next_cursor"`
+	Failures   []adminapi.Failure `json:"failures"`
+	NextCursor string             `json:"next_cursor"`
 	Query      url.Values
 	Outcomes   []string
 	Figures    counts
 }
 
-// showCrawls answers GET /crawls.
 func (x *exchange) showCrawls() error {
 	v := crawlsView{Query: x.filter("outcome", "cursor"), Outcomes: brand.Failures, Figures: x.counts(onCrawls)}
 	return x.list("/admin/crawls/failures", v.Query, &v, func() error {

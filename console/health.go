@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"letterhead/adminapi"
 )
 
 // refreshHealth is the number of seconds after which the page of the service's health is loaded again.
@@ -20,7 +22,7 @@ type healthView struct {
 	Events      uint64        `json:"events"` // 0 if they are not counted
 	Lag         uint64        `json:"lag"`
 	Behind      time.Duration `json:"behind_ns"`
-	Projections []readModel
+	Projections []adminapi.ReadModel
 	Figures     counts
 	Refresh     int
 	Disk        *space // nil if it cannot be read
@@ -47,29 +49,11 @@ func (x *exchange) space() *space {
 // gib returns a number of bytes in GiB.
 func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// readModel is the state of a read model, as the API answers it.
-type readModel struct {
-	Name     string        `json:"name"`
-	State    string        `json:"state"`
-	Version  int           `json:"version"`
-	Lag      uint64        `json:"lag"`
-	Behind   time.Duration `json:"behind_ns"`
-	Error    string        `json:"error"`
-	Building *generation   `json:"building"`
-	Kept     *generation   `json:"kept"`
-}
-
-// generation are tables of a read model that are filled beside the live ones.
-type generation struct {
-	Version  int    `json:"version"`
-	Position uint64 `json:"position"`
-}
-
 // showHealth answers GET /. If a part of the service does not answer, the page says so and shows the rest.
 func (x *exchange) showHealth() error {
 	v := healthView{Refresh: refreshHealth}
 	var models struct {
-		Projections []readModel `json:"projections"`
+		Projections []adminapi.ReadModel `json:"projections"`
 	}
 	for _, part := range []struct {
 		path string
@@ -88,7 +72,6 @@ func (x *exchange) showHealth() error {
 	return x.show(http.StatusOK, "health", view{Title: "Health", Section: "Health", Page: v})
 }
 
-// rebuild answers POST /projections/{name}/rebuild.
 func (x *exchange) rebuild() error {
 	return x.act("rebuild", func() error {
 		return x.call(http.MethodPost,
@@ -113,36 +96,23 @@ type rebuildView struct {
 
 // rebuildReport is what differed between the live tables and the new ones.
 type rebuildReport struct {
-	Rebuilt  string `json:"rebuilt"` // live, not live
-	Compared bool   `json:"compared"`
-	Same     bool   `json:"same"`
-	Position uint64 `json:"position"`
-	Error    string `json:"error"`
-	Tables   []struct {
-		Table       string `json:"table"`
-		Same        int64  `json:"same"`
-		OnlyLive    int64  `json:"only_live"`
-		OnlyRebuilt int64  `json:"only_rebuilt"`
-		Changed     int64  `json:"changed"`
-		First       []struct {
-			Key     string `json:"key"`
-			Column  string `json:"column"`
-			Live    string `json:"live"`
-			Rebuilt string `json:"rebuilt"`
-		} `json:"first"`
-	} `json:"tables"`
+	Rebuilt  string                     `json:"rebuilt"` // live, not live
+	Compared bool                       `json:"compared"`
+	Same     bool                       `json:"same"`
+	Position uint64                     `json:"position"`
+	Error    string                     `json:"error"`
+	Tables   []adminapi.TableComparison `json:"tables"`
 }
 
-// showRebuild answers GET /projections/{name}.
 func (x *exchange) showRebuild() error {
 	v := rebuildView{Name: x.Request.PathValue("name"), Refresh: refreshHealth}
 	var models struct {
-		Projections []readModel `json:"projections"`
+		Projections []adminapi.ReadModel `json:"projections"`
 	}
 	if err := x.get("/admin/projections", nil, &models); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(models.Projections, func(m readModel) bool { return m.Name == v.Name }) {
+	if !slices.ContainsFunc(models.Projections, func(m adminapi.ReadModel) bool { return m.Name == v.Name }) {
 		return errNoPage
 	}
 	if _, err := x.unknown(x.get("/admin/projections/"+url.PathEscape(v.Name)+"/rebuild", nil, &v)); err != nil {

@@ -7,31 +7,17 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/adminapi"
 	domain "letterhead/domain/operator"
 )
 
 // operatorsView is the data of the page of operators' tokens.
 type operatorsView struct {
-	Tokens     []token `json:"tokens"` // the newest first
-	NextCursor string  `json:"next_cursor"`
-	State      string  // active, ended, revoked or expired
+	Tokens     []adminapi.Token `json:"tokens"` // the newest first
+	NextCursor string           `json:"next_cursor"`
+	State      string           // active, ended, revoked or expired
 	Query      url.Values
 	Scopes     []domain.Scope
-}
-
-// token is a token of an operator, as the API answers it.
-type token struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	Scope     string    `json:"scope"`
-	Token     string    `json:"token"`
-	Last4     string    `json:"last4"`
-	State     string    `json:"state"`
-	IssuedAt  time.Time `json:"issued_at"`
-	IssuedBy  string    `json:"issued_by"`
-	ExpiresAt time.Time `json:"expires_at"`
-	RevokedAt time.Time `json:"revoked_at"`
-	RevokedBy string    `json:"revoked_by"`
 }
 
 // showOperators answers GET /operators. It shows the valid tokens unless another state is chosen: each sign-in leaves a
@@ -48,7 +34,6 @@ func (x *exchange) showOperators() error {
 	})
 }
 
-// issueToken answers POST /operators.
 func (x *exchange) issueToken() error {
 	in := map[string]any{"name": x.Form.Get("name"), "scope": x.Form.Get("scope")}
 	if day := x.Form.Get("expires"); day != "" {
@@ -58,7 +43,7 @@ func (x *exchange) issueToken() error {
 		}
 		in["expires_at"] = last.AddDate(0, 0, 1)
 	}
-	var issued token
+	var issued adminapi.Token
 	if err := x.call(http.MethodPost, "/admin/tokens", in, &issued); err != nil {
 		return x.reject("token", err, x.showOperators)
 	}
@@ -67,7 +52,6 @@ func (x *exchange) issueToken() error {
 		Secrets: []secret{{"The token", issued.Token}}, Back: "/operators", BackTo: "All tokens"})
 }
 
-// revokeToken answers POST /operators/{id}/revoke.
 func (x *exchange) revokeToken() error {
 	return x.act("revoke", func() error {
 		return x.call(http.MethodDelete, "/admin/tokens/"+url.PathEscape(x.Request.PathValue("id")), nil, nil)
@@ -76,16 +60,8 @@ func (x *exchange) revokeToken() error {
 
 // actionsView is the data of the page of what operators have done.
 type actionsView struct {
-	Actions []struct {
-		Position uint64    `json:"position"`
-		At       time.Time `json:"at"`
-		Actor    string    `json:"actor"`
-		Name     string    `json:"actor_name"` // empty without the permission to list tokens
-		Type     string    `json:"type"`
-		Stream   string    `json:"stream"`
-		Revision uint64    `json:"revision"`
-	} `json:"actions"`
-	NextCursor string `json:"next_cursor"`
+	Actions    []adminapi.Action `json:"actions"`
+	NextCursor string            `json:"next_cursor"`
 	Query      url.Values
 }
 
@@ -101,7 +77,6 @@ func (actionsView) Page(stream string) string {
 	return ""
 }
 
-// showActions answers GET /actions.
 func (x *exchange) showActions() error {
 	v := actionsView{Query: x.filter("actor", "stream", "cursor")}
 	return x.list("/admin/actions", v.Query, &v, func() error {

@@ -6,27 +6,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
+	"letterhead/adminapi"
 	"letterhead/domain/billing"
 )
 
-// payment is a payment, as the API answers it.
-type payment struct {
-	AccountID       string         `json:"account_id"`
-	ID              string         `json:"payment_id"`
-	Kind            string         `json:"kind"`
-	Credits         int64          `json:"credits"`
-	Money           int64          `json:"money"`
-	Currency        string         `json:"currency"`
-	Tax             int64          `json:"tax"`
-	PaidAt          time.Time      `json:"paid_at"`
-	RefundedCredits int64          `json:"refunded_credits"`
-	RefundedMoney   int64          `json:"refunded_money"`
-	State           string         `json:"state"`
-	Refunds         []paymentEntry `json:"refunds"`
-	Fees            []paymentEntry `json:"fees"`
-}
+// payment is a payment as a page shows it.
+type payment struct{ adminapi.Payment }
 
 // Left returns the credits that are not refunded.
 func (p payment) Left() int64 { return p.Credits - p.RefundedCredits }
@@ -34,25 +20,13 @@ func (p payment) Left() int64 { return p.Credits - p.RefundedCredits }
 // Refundable reports whether credits or money are left.
 func (p payment) Refundable() bool { return p.Left() > 0 || p.RefundedMoney < p.Money }
 
-// paymentEntry is a refund or a fee of a payment.
-type paymentEntry struct {
-	RefundID   string     `json:"refund_id"`
-	FeeID      string     `json:"fee_id"`
-	Credits    int64      `json:"credits"`
-	Money      int64      `json:"money"`
-	Currency   string     `json:"currency"`
-	At         time.Time  `json:"at"`
-	ReversedAt *time.Time `json:"reversed_at"`
-}
-
 // paymentsView is the data of the list of payments.
 type paymentsView struct {
-	Payments   []payment `json:"payments"`
-	NextCursor string    `json:"next_cursor"`
+	Payments   []adminapi.Payment `json:"payments"`
+	NextCursor string             `json:"next_cursor"`
 	Query      url.Values
 }
 
-// showPayments answers GET /payments.
 func (x *exchange) showPayments() error {
 	v := paymentsView{Query: x.filter("account", "kind", "state", "sort", "cursor")}
 	query := url.Values{"sort": {"-paid"}}
@@ -64,7 +38,6 @@ func (x *exchange) showPayments() error {
 	})
 }
 
-// showPayment answers GET /payments/{id}.
 func (x *exchange) showPayment() error {
 	var p payment
 	account := x.Request.URL.Query().Get("account")
@@ -78,7 +51,6 @@ func (x *exchange) showPayment() error {
 	return x.show(http.StatusOK, "payment", view{Title: "Payment " + p.ID, Section: "Payments", Page: p})
 }
 
-// refund answers POST /payments/{id}/refund.
 func (x *exchange) refund() error {
 	id, account := x.Request.PathValue("id"), x.Form.Get("account")
 	return x.act("refund", func() error {
@@ -101,20 +73,10 @@ func (x *exchange) refund() error {
 
 // inboxView is the data of the page of events of payment processors that were not applied.
 type inboxView struct {
-	Reports []struct {
-		ID        string    `json:"id"`
-		Type      string    `json:"type"`
-		At        time.Time `json:"at"`
-		State     string    `json:"state"`
-		Reason    string    `json:"reason"`
-		AccountID string    `json:"account_id"`
-		Customer  string    `json:"customer"`
-		PaymentID string    `json:"payment_id"`
-		Asks      bool      `json:"asks_to_link"`
-	} `json:"reports"`
-	Total  int64 `json:"total"`
-	State  string
-	Others int64 // in other states
+	Reports []adminapi.Report `json:"reports"`
+	Total   int64             `json:"total"`
+	State   string
+	Others  int64 // in other states
 }
 
 // allReports is the state that selects the events of every state.
@@ -153,7 +115,6 @@ func (x *exchange) showInbox() error {
 	})
 }
 
-// linkCustomer answers POST /inbox.
 func (x *exchange) linkCustomer() error {
 	return x.act("customer", func() error {
 		customer, accountID := strings.TrimSpace(x.Form.Get("customer")), strings.TrimSpace(x.Form.Get("account"))
@@ -177,7 +138,6 @@ func (x *exchange) linkCustomer() error {
 	}, x.inboxPage(), "customer", x.showInbox)
 }
 
-// settleReport answers POST /inbox/{id}/{action}.
 func (x *exchange) settleReport() error {
 	action := x.Request.PathValue("action")
 	var in any

@@ -70,7 +70,6 @@ func (x *exchange) signIn() error {
 	return err
 }
 
-// signOut answers POST /sign-out.
 func (x *exchange) signOut() error {
 	if err := x.call(http.MethodDelete, "/admin/me", nil, nil); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -142,7 +143,10 @@ func (x *exchange) show(status int, name string, v view) error {
 
 // functions are those of the templates, besides the shared ones.
 var functions = template.FuncMap{
-	"percent": func(at, end uint64) string { return fmt.Sprintf("%d %%", min(at, end)*100/max(end, 1)) },
+	"percent": func(at, end any) string { // which are positions, or numbers of them
+		last := reflect.ValueOf(end).Uint()
+		return fmt.Sprintf("%d %%", min(reflect.ValueOf(at).Uint(), last)*100/max(last, 1))
+	},
 	"late": func(lag uint64, behind time.Duration) string {
 		if lag == 0 {
 			return "up to date"

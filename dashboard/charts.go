@@ -80,7 +80,6 @@ func (v usageView) Other() int64 {
 // Lookups returns the number of look-ups that were charged.
 func (v usageView) Lookups() int64 { return v.Total.Hits + v.Total.Crawls }
 
-// showUsage answers GET /dashboard/usage.
 func (x *exchange) showUsage() error {
 	v := usageView{Periods: periods, MaxKeys: usage.MaxKeys, UPlot: x.pages.uplot, UPlotStyle: x.pages.uplotStyle,
 		Script: x.pages.charts}

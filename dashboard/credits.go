@@ -41,7 +41,6 @@ func (v creditsView) Subscribe() bool {
 	return v.Plan == plan.Free && !v.Subscribed && !v.Closed && !v.Paid
 }
 
-// showCredits answers GET /dashboard/credits.
 func (x *exchange) showCredits() error {
 	standing, err := x.Writer.Standing(x.Ctx, x.session.AccountID)
 	if err != nil {

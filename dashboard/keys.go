@@ -81,7 +81,6 @@ func newKeyForm() keyForm {
 	return keyForm{ID: uuid.NewString(), Kind: string(apikey.Secret), Scopes: account.KeyScopes, MaxName: maxKeyName}
 }
 
-// showKeys answers GET /dashboard/keys.
 func (x *exchange) showKeys() error { return x.showKeysWith(http.StatusOK, newKeyForm()) }
 
 func (x *exchange) showKeysWith(status int, form keyForm) error {

@@ -197,7 +197,6 @@ func (x *exchange) showLedger() error {
 	return x.show(http.StatusOK, "ledger", view{Title: "Ledger", Section: "Ledger", Notice: notice, Page: v})
 }
 
-// showRequest answers GET /dashboard/ledger/{request_id}.
 func (x *exchange) showRequest() error {
 	story, err := x.Audit.Story(x.Ctx, x.session.AccountID, x.Request.PathValue("request_id"), false)
 	if err != nil {

@@ -33,7 +33,6 @@ type noticesForm struct {
 	Failed                                          string
 }
 
-// showNotices answers GET /dashboard/notices.
 func (x *exchange) showNotices() error { return x.showNoticesWith(http.StatusOK, nil) }
 
 // showNoticesWith shows a form that was rejected, or else the settings.
@@ -69,7 +68,6 @@ func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
 	return x.show(status, "notices", view{Title: "Notices", Section: "Notices", Page: v})
 }
 
-// setNotices answers POST /dashboard/notices.
 func (x *exchange) setNotices() error {
 	f := noticesForm{LowBalance: strings.TrimSpace(x.Form.Get("low_balance")),
 		Webhook: strings.TrimSpace(x.Form.Get("webhook")), Email: strings.TrimSpace(x.Form.Get("email"))}
@@ -108,7 +106,6 @@ func (x *exchange) setNotices() error {
 	return x.showNoticesWith(http.StatusConflict, &f)
 }
 
-// retryNotice answers POST /dashboard/notices/{id}/retry.
 func (x *exchange) retryNotice() error {
 	id := x.Request.PathValue("id")
 	err := notices.ErrUnknown

@@ -40,7 +40,6 @@ type playgroundAnswer struct {
 	Code, Message string // of an error
 }
 
-// showPlayground answers GET /dashboard/playground.
 func (x *exchange) showPlayground() error {
 	standing, err := x.Writer.Standing(x.Ctx, x.session.AccountID)
 	if err != nil {

@@ -54,7 +54,6 @@ func (x *exchange) showSignIn() error {
 	return x.show(http.StatusOK, "signin", view{Title: "Sign in", Page: v})
 }
 
-// signIn answers POST /dashboard/sign-in.
 func (x *exchange) signIn() error {
 	if x.FromOtherSite() {
 		return errOtherSite
@@ -105,12 +104,10 @@ func (x *exchange) mailLink() error {
 	return x.redirect("/sign-in?sent=1")
 }
 
-// showSignOut answers GET /dashboard/sign-out.
 func (x *exchange) showSignOut() error {
 	return x.show(http.StatusOK, "signout", view{Title: "Sign out"})
 }
 
-// signOut answers POST /dashboard/sign-out.
 func (x *exchange) signOut() error {
 	end := x.Sessions.SignOut
 	if x.Form.Get("everywhere") != "" {

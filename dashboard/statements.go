@@ -119,7 +119,6 @@ func noStatement(err error) error {
 	return err
 }
 
-// downloadProof answers GET /dashboard/statements/{month}/proof.
 func (x *exchange) downloadProof() error {
 	month, err := x.month()
 	if err != nil {

@@ -27,10 +27,8 @@ func (n *Node) newAuditor() (*audit.Auditor, error) {
 	return a, nil
 }
 
-// accountEvents are the events of accounts.
 type accountEvents struct{ log eventlog.Log }
 
-// Newest implements audit.Events.
 func (e accountEvents) Newest(ctx context.Context, accountID string) (uint64, error) {
 	last, err := e.log.ReadStream(ctx, account.Stream(accountID), eventlog.End, eventlog.Backward, 1)
 	switch {
@@ -42,7 +40,6 @@ func (e accountEvents) Newest(ctx context.Context, accountID string) (uint64, er
 	return last[0].Revision, nil
 }
 
-// Page implements audit.Events.
 func (e accountEvents) Page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash,
 	limit int) ([]audit.Event, error) {
 	stream := account.Stream(accountID)

@@ -52,7 +52,6 @@ func (n *Node) People() dashboard.Sessions { return people{n} }
 // ownAPI sends requests to the API of this process.
 type ownAPI struct{ handler http.Handler }
 
-// LookUp implements dashboard.API.
 func (a ownAPI) LookUp(ctx context.Context, in dashboard.LookUp) (*web.Answer, error) {
 	ctx = readapi.SignedIn(ctx, readapi.Caller{
 		Caller: lookup.Caller{AccountID: in.AccountID, Plan: in.Plan}, Kind: apikey.Secret,
@@ -72,16 +71,13 @@ func (a ownAPI) LookUp(ctx context.Context, in dashboard.LookUp) (*web.Answer, e
 // people are the sign-ins of customers.
 type people struct{ node *Node }
 
-// Enter implements dashboard.Sessions.
 func (p people) Enter(ctx context.Context, accountID, token string) (session string, expires time.Time, err error) {
 	session, begun, err := p.node.Operations.SignIns.Enter(ctx, p.by(accountID), accountID, token)
 	return session, begun.ExpiresAt, err
 }
 
-// MailsLinks implements dashboard.Sessions.
 func (p people) MailsLinks() bool { return p.node.mail != nil }
 
-// MailLink implements dashboard.Sessions.
 func (p people) MailLink(ctx context.Context, address, client string) error {
 	if !p.MailsLinks() {
 		return dashboard.ErrNoMail
@@ -89,17 +85,14 @@ func (p people) MailLink(ctx context.Context, address, client string) error {
 	return p.node.mail.Send(ctx, address, client)
 }
 
-// Session implements dashboard.Sessions.
 func (p people) Session(ctx context.Context, token string) (*signin.Session, error) {
 	return p.node.Models.Sessions.ByHash(ctx, sha256.Sum256([]byte(token)), p.node.Stores.clock.Now())
 }
 
-// SignOut implements dashboard.Sessions.
 func (p people) SignOut(ctx context.Context, s signin.Session) error {
 	return p.node.Operations.SignIns.SignOut(ctx, p.by(s.AccountID), s.AccountID, s.ID)
 }
 
-// SignOutEverywhere implements dashboard.Sessions.
 func (p people) SignOutEverywhere(ctx context.Context, s signin.Session) error {
 	_, err := p.node.Operations.SignIns.SignOutEverywhere(ctx, p.by(s.AccountID), s.AccountID, s.Person)
 	return err

@@ -69,7 +69,6 @@ func (f *front) explained(why error) bool {
 	return lost != nil && eventlog.SameLoss(*lost, why)
 }
 
-// ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.clients.ServeHTTP(w, r) }
 
 // handlerSwitch passes requests to a handler that can be exchanged.
@@ -105,7 +104,6 @@ func (s *handlerSwitch) close(ctx context.Context) error {
 	}
 }
 
-// ServeHTTP implements http.Handler.
 func (s *handlerSwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	handler, requests := s.handler, s.requests

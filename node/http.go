@@ -117,10 +117,8 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	return n.apiConfig(), deps, nil
 }
 
-// brandCrawls are the crawls of brands.
 type brandCrawls struct{ log eventlog.Log }
 
-// Crawls implements readapi.Crawls.
 func (b brandCrawls) Crawls(ctx context.Context, waits []brands.Wait) ([]brands.Crawl, error) {
 	return brands.Crawls(ctx, b.log, waits)
 }

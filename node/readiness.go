@@ -150,7 +150,6 @@ type recordedCredits struct {
 
 var _ lookup.Credits = recordedCredits{}
 
-// Reserve implements lookup.Credits.
 func (c recordedCredits) Reserve(ctx context.Context, accountID string) (*commands.Reservation, error) {
 	if err := c.unrecorded(); err != nil {
 		return nil, fmt.Errorf("nothing is charged before the run of this process is recorded: %w", err)

@@ -115,7 +115,6 @@ func (f filling) Done(ctx context.Context) (bool, error) {
 	return len(losses) == 0, err
 }
 
-// Begin implements backup.State.
 func (f filling) Begin(ctx context.Context) error {
 	if err := f.Filling.Begin(ctx); err != nil {
 		return err

@@ -132,7 +132,6 @@ func (l *lateListener) listen() (err error) {
 	return nil
 }
 
-// Close implements net.Listener.
 func (l *lateListener) Close() error {
 	if l.Listener == nil {
 		return nil

@@ -152,7 +152,6 @@ func (m sharedMarker) row(ctx context.Context, version string) (string, bool, er
 	return "starter index " + version + " in " + page.Events[0].ID.String(), true, nil
 }
 
-// Load implements starter.Marker.
 func (m sharedMarker) Load(ctx context.Context) (string, error) {
 	row, known, err := m.row(ctx, starter.Version)
 	if err != nil || !known {
@@ -165,7 +164,6 @@ func (m sharedMarker) Load(ctx context.Context) (string, error) {
 	return starter.Version, nil
 }
 
-// Save implements starter.Marker.
 func (m sharedMarker) Save(ctx context.Context, version string) error {
 	row, known, err := m.row(ctx, version)
 	if err != nil || !known {

@@ -128,7 +128,6 @@ func (v *vectors) await(ctx context.Context) error {
 	return nil
 }
 
-// Render implements logofinder.Renderer.
 func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
 	if err := v.await(ctx); err != nil {
 		return nil, err

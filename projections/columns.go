@@ -86,7 +86,6 @@ func NumberKey(name string) []Column[uint64] {
 // moment is a time that is scanned from microseconds since 1970.
 type moment time.Time
 
-// Scan implements sql.Scanner.
 func (m *moment) Scan(stored any) error {
 	micros, ok := stored.(int64)
 	if !ok {
@@ -99,7 +98,6 @@ func (m *moment) Scan(stored any) error {
 // momentOrZero is a moment that is zero for 0 and NULL.
 type momentOrZero time.Time
 
-// Scan implements sql.Scanner.
 func (m *momentOrZero) Scan(stored any) error {
 	if stored == nil || stored == int64(0) {
 		*m = momentOrZero{}

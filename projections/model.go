@@ -46,7 +46,6 @@ type keyedFold[K comparable, V any] struct {
 	apply  func(*Rows[K, V], *Event) error
 }
 
-// Fold implements Fold.
 func (f *keyedFold[K, V]) Fold(ctx context.Context, q Queryer, events []*Event) (Changes, error) {
 	if f.want != nil {
 		if err := f.rows.Want(ctx, q, f.want(events)); err != nil {
@@ -61,7 +60,6 @@ func (f *keyedFold[K, V]) Fold(ctx context.Context, q Queryer, events []*Event) 
 	return Changes{Write: f.table.Take(f.tables, f.rows, nil)}, nil
 }
 
-// Reset implements Fold.
 func (f *keyedFold[K, V]) Reset() { f.rows.Reset() }
 
 // Writing returns the Write of Changes that calls functions in order.

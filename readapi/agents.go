@@ -46,7 +46,6 @@ func (a *API) routeAgents(r *mux.Router) {
 	r.Handle("/mcp", e)
 }
 
-// serveMCP answers POST /mcp.
 func (x *exchange) serveMCP() error {
 	if !x.api.agents.AllowsHost(x.request) {
 		return forbidden(

@@ -38,7 +38,6 @@ func (a *API) routeBatch(r *mux.Router) {
 	r.Handle("/v2/brands/batch/", batch) // as everywhere in /v2
 }
 
-// serveBatch answers POST /v1/brands/batch.
 func (x *exchange) serveBatch() error {
 	identifiers, err := x.readBatchBody()
 	if err != nil {

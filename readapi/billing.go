@@ -112,7 +112,6 @@ type webhookPlaces struct {
 	reading []*webhookPlace // the oldest first
 }
 
-// webhookPlace is the place of a webhook.
 type webhookPlace struct {
 	body *pacedBody // nil: it is there already
 	lost bool       // to another webhook
@@ -206,7 +205,6 @@ func (x *exchange) serveCheckout() error {
 
 const checkoutExample = `{"pack":"small"}`
 
-// checkoutOf returns the checkout of a pack or a price.
 func (a *API) checkoutOf(accountID, pack, price string) (stripeapi.Checkout, *Problem) {
 	offer, ok := a.Catalog.Offer(price)
 	if pack != "" {

@@ -226,7 +226,6 @@ func (a *API) routeDocs(r *mux.Router) {
 	r.Handle("/v1/openapi.json", newEndpoint("openapi", open, reads((*exchange).serveDescription)))
 }
 
-// serveDescription answers GET and HEAD /v1/openapi.json.
 func (x *exchange) serveDescription() error {
 	d, err := x.api.pages.documents()
 	if err != nil {

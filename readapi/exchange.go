@@ -44,7 +44,6 @@ type exchange struct {
 	notes   []slog.Attr // of the route, for the log
 }
 
-// Header implements http.ResponseWriter.
 func (x *exchange) Header() http.Header {
 	if x.own != nil {
 		return x.own
@@ -52,7 +51,6 @@ func (x *exchange) Header() http.Header {
 	return x.ResponseWriter.Header()
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (x *exchange) WriteHeader(status int) {
 	if x.own != nil && x.Status == 0 {
 		if x.past = status == http.StatusOK && connOf(x.request.Context()).beginAnswer(x.own); x.past {
@@ -74,7 +72,6 @@ func (x *exchange) WriteHeader(status int) {
 	x.Exchange.WriteHeader(status)
 }
 
-// Write implements http.ResponseWriter.
 func (x *exchange) Write(b []byte) (int, error) {
 	if x.own != nil && !x.past {
 		x.WriteHeader(http.StatusOK)

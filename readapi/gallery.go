@@ -306,7 +306,6 @@ func rejectedLogo(path string) string {
 // galleryCache is for the page with submitted values: shared caches need not store what one person typed.
 var galleryCache = []string{"private, max-age=300"}
 
-// serveGallery answers GET and HEAD /docs/logos.
 func (x *exchange) serveGallery() error {
 	g := x.api.pages.gallery
 	body, err := g.page(x.request.URL.Query())

@@ -89,7 +89,6 @@ func (x *exchange) readLedger(read func(ctx context.Context) error) error {
 	return read(ctx)
 }
 
-// serveLedger answers GET and HEAD /v1/ledger.
 func (x *exchange) serveLedger() error {
 	now := x.api.Now()
 	q, problem := parseLedger(x.request.URL.RawQuery, now)
@@ -231,7 +230,6 @@ func parseSpan(name, text string) (start, end time.Time, problem *Problem) {
 	return start, end, nil
 }
 
-// serveLedgerRequest answers GET and HEAD /v1/ledger/{request_id}.
 func (x *exchange) serveLedgerRequest() error {
 	id, err := url.PathUnescape(mux.Vars(x.request)["request_id"])
 	if err != nil {

@@ -29,7 +29,6 @@ type searchResult struct {
 	QualityScore *float64 `json:"qualityScore"`
 }
 
-// serveSearch answers GET and HEAD /v1/search.
 func (x *exchange) serveSearch() error {
 	q, limit, problem := parseSearch(x.request.URL.RawQuery)
 	if problem != nil {

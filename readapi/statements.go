@@ -30,7 +30,6 @@ var statementForms = []statementForm{
 	{"html", "text/html", web.HTML, (*statement.Page).Render},
 }
 
-// serveStatement answers GET and HEAD /v1/statements/{month}.
 func (x *exchange) serveStatement() error {
 	form, negotiated, problem := x.statementForm()
 	if problem != nil {

@@ -38,10 +38,8 @@ func (a *API) routeV2(r *mux.Router) {
 	serve("/v2/search/{name}", search)
 }
 
-// serveBrandByID answers GET and HEAD /v2/brands/id/{id}.
 func (x *exchange) serveBrandByID() error { return x.serveBrandBy(parseUUID) }
 
-// serveBrandByDomain answers GET and HEAD /v2/brands/domain/{domain}.
 func (x *exchange) serveBrandByDomain() error { return x.serveBrandBy(parseDomain) }
 
 // parseUUID parses a brand's id only, not even a urn. Errors: a Problem.

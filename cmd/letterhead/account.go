@@ -48,42 +48,16 @@ func accountCreate(e *environment) *cobra.Command {
 	return c
 }
 
-// shownAccount is an account as the admin API answers it, as it is or as it was.
-type shownAccount struct {
-	Account operations.Account
-	Credits struct{ Balance, Available int64 }
-	Lookups usageCount
-	// Of the present.
-	OpenHolds int `json:"open_holds"`
-	Spent     *struct {
-		Month   string
-		Credits int64
-	}
-	LastUsedAt time.Time `json:"last_used_at"`
-	// Of the past.
-	AsOf            time.Time `json:"as_of"`
-	Provisional     bool
-	Revision        uint64
-	Searches, Logos *usageCount
-	Lots            []adminapi.Lot
-	OpenedAt        time.Time `json:"opened_at"`
-}
-
-type usageCount struct {
-	Month string
-	Count int64
-}
-
 func accountShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID"),
 		Long: "Show an account. With --as-of, show its balance, plan, status, look-ups of the month and lots of credits as " +
 			"they were then, with its present name."}
 	asOfFlag(c)
 	asJSON := jsonFlag(c)
-	act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a shownAccount) error {
+	act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a adminapi.Account) error {
 		switch {
 		case *asJSON:
-			return printJSON(e.stdout, row[shownAccount]{text: x.answer}.without("opened_at"))
+			return printJSON(e.stdout, row[adminapi.Account]{text: x.answer}.without("opened_at"))
 		case !a.AsOf.IsZero():
 			return e.printPast(&a)
 		}
@@ -97,8 +71,7 @@ func accountShow(e *environment) *cobra.Command {
 	return c
 }
 
-// printPast prints an account as it was.
-func (e *environment) printPast(a *shownAccount) error {
+func (e *environment) printPast(a *adminapi.Account) error {
 	state := ""
 	if a.Provisional {
 		state = ", provisional"
@@ -137,13 +110,13 @@ With --as-of, list the accounts that existed then, with the balance, plan and st
 	sortFlag(c, accounts.Sorts)
 	asOf := asOfFlag(c)
 	asJSON := jsonFlag(c)
-	l := listing[shownAccount]{path: "/admin/accounts", field: "accounts", page: somePages,
+	l := listing[adminapi.Account]{path: "/admin/accounts", field: "accounts", page: somePages,
 		titles: "ID\tNAME\tPLAN\tSTATUS\tBALANCE"}
-	l.object = func(r row[shownAccount]) any { return r.without("opened_at") }
-	l.cells = func(a *shownAccount) []any {
+	l.object = func(r row[adminapi.Account]) any { return r.without("opened_at") }
+	l.cells = func(a *adminapi.Account) []any {
 		cells := []any{a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance}
 		if *asOf == "" {
-			cells = append(cells, a.spent(), a.used())
+			cells = append(cells, spent(a), used(a))
 		}
 		return cells
 	}
@@ -159,7 +132,7 @@ With --as-of, list the accounts that existed then, with the balance, plan and st
 }
 
 // spent returns the spend of an account for people.
-func (a *shownAccount) spent() string {
+func spent(a *adminapi.Account) string {
 	if a.Spent == nil {
 		return "-"
 	}
@@ -167,7 +140,7 @@ func (a *shownAccount) spent() string {
 }
 
 // used returns the last use of an account for people.
-func (a *shownAccount) used() string {
+func used(a *adminapi.Account) string {
 	if a.LastUsedAt.IsZero() {
 		return "never"
 	}

@@ -173,8 +173,10 @@ func TestJournalExport_RunningMonth_PrintsNote(t *testing.T) {
 
 func TestKeyList_UnknownUse_IsLast(t *testing.T) {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	rows := []row[listedKey]{{value: listedKey{ID: "later", LastUsedAt: at.Add(1)}}, {value: listedKey{ID: "used", LastUsedAt: at.Add(-1)}}, {value: listedKey{ID: "never"}}}
+	keys := []adminapi.Key{{ID: "later", LastUsedAt: at.Add(1)}, {ID: "used", LastUsedAt: at.Add(-1)}, {ID: "never"}}
+	rows := make([]row[listedKey], len(keys))
 	for i := range rows {
+		rows[i].value.Key = keys[i]
 		rows[i].value.setUsed(at)
 	}
 	unknownLast(rows)

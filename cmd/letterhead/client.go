@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -23,6 +22,7 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/web"
 	"letterhead/node"
 	"letterhead/node/admin"
 )
@@ -58,9 +58,7 @@ func (e *environment) onAPI(use node.Use, run func(*client) error) func(*cobra.C
 			if err != nil {
 				return err
 			}
-			transport, stop := serveInProcess(api)
-			defer stop()
-			return through(transport)
+			return through(inProcess{api})
 		}
 		if e.node != nil {
 			return inside(e.node)
@@ -76,54 +74,14 @@ func (e *environment) onAPI(use node.Use, run func(*client) error) func(*cobra.C
 	}
 }
 
-// pipes is a listener for the connections of clients in this process.
-type pipes struct {
-	ctx    context.Context // ends with the listener
-	closed context.CancelFunc
-	conns  chan net.Conn
-}
+// inProcess sends requests to a handler in this process.
+type inProcess struct{ handler http.Handler }
 
-// Accept implements net.Listener.
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.ctx.Done():
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (p *pipes) Close() error {
-	p.closed()
-	return nil
-}
-
-// Addr implements net.Listener.
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "in process", Net: "pipe"} }
-
-// dial connects to the listener.
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.conns <- there:
-		return here, nil
-	case <-p.ctx.Done():
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// serveInProcess serves a handler in this process. stop waits for its requests, whose contexts end with their clients.
-func serveInProcess(handler http.Handler) (t http.RoundTripper, stop func()) {
-	listener := &pipes{conns: make(chan net.Conn)}
-	listener.ctx, listener.closed = context.WithCancel(context.Background()) // of the server, which stop ends
-	server := &http.Server{Handler: handler}                                 //nolint:gosec // its only client is in this process
-	go func() { _ = server.Serve(listener) }()                               // returns when it is closed
-	return &http.Transport{DisableCompression: true, DialContext: listener.dial}, func() {
-		_ = server.Shutdown(context.Background()) // the stores that a request uses are closed afterwards
-	}
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := web.NewAnswer()
+	p.handler.ServeHTTP(w, r)
+	return &http.Response{StatusCode: w.Status, Status: http.StatusText(w.Status), Header: w.Header(),
+		Body: io.NopCloser(&w.Body), Request: r}, r.Context().Err()
 }
 
 // act makes a command send one request, which it makes from its arguments and flags, and print the answer. The path
@@ -368,7 +326,6 @@ type apiError struct {
 	code, message string
 }
 
-// Error implements error.
 func (e *apiError) Error() string { return e.message }
 
 // Is reports whether the error has the code of the target.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/domain/account"
 	"letterhead/internal/apikey"
 	"letterhead/node"
@@ -47,7 +48,6 @@ func keyIssue(e *environment) *cobra.Command {
 	return c
 }
 
-// termLines returns a line for each term that a key has.
 func termLines(t account.KeyTerms) string {
 	var lines string
 	if !t.ExpiresAt.IsZero() {
@@ -79,7 +79,6 @@ func (f *expiryFlag) Set(text string) (err error) {
 	return err
 }
 
-// String implements pflag.Value.
 func (f *expiryFlag) String() string {
 	if f.at.IsZero() {
 		return ""
@@ -87,7 +86,6 @@ func (f *expiryFlag) String() string {
 	return f.at.Format(time.RFC3339Nano)
 }
 
-// Type implements pflag.Value.
 func (f *expiryFlag) Type() string { return "string" }
 
 func expiry(text string, now time.Time) (time.Time, error) {
@@ -109,10 +107,7 @@ func expiry(text string, now time.Time) (time.Time, error) {
 
 // listedKey is a key as the admin API lists it.
 type listedKey struct {
-	ID, Kind, Last4, Name, State string
-	LastUsedAt                   time.Time `json:"last_used_at"`
-	account.KeyTerms
-	Provisional bool
+	adminapi.Key
 	// used is when the key was last used; it is unknown as of a time if it was used later.
 	used string
 }

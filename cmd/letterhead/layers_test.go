@@ -30,8 +30,8 @@ var layers = map[string][]string{
 	"readapi/lookup": {"readapi/lookup", "faults", "commands", "projections", "domain", "eventschemas", "internal"},
 	"adminapi":       {"adminapi", "operations", "faults", "commands", "projections", "domain", "eventschemas", "internal"},
 	"dashboard":      {"dashboard", "operations", "faults", "commands", "projections", "domain", "eventschemas", "internal"},
-	// The operators' pages, a client of the admin API.
-	"console": {"console", "dashboard/audit", "dashboard/site", "faults", "domain", "internal"},
+	// The operators' pages, a client of the admin API, of which they import only the types of answers.
+	"console": {"console", "adminapi", "dashboard/audit", "dashboard/site", "faults", "domain", "internal"},
 	"workers": {"commands", "projections", "domain", "eventschemas", "internal"},
 	// The use cases of operators that take several parts of a node.
 	"operations": {"operations", "workers", "commands", "projections", "domain", "eventschemas", "internal"},

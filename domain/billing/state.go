@@ -26,7 +26,6 @@ type Entry struct {
 	number   uint64
 }
 
-// key is an id of a processor.
 type key struct{ processor, id string }
 
 // State folds the events of all billing streams.

@@ -175,7 +175,6 @@ var readers = map[string]func(*eventschemas.BillingReported, []byte) error{
 // ref is a field with the id of another object, or with the whole object.
 type ref string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (r *ref) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '{' {
 		var object struct {
@@ -300,7 +299,6 @@ func (s *session) confirm(r *eventschemas.BillingReported) error {
 	return nil
 }
 
-// paymentID returns the id of the payment of a session.
 func (s *session) paymentID() string { return cmp.Or(string(s.PaymentIntent), s.ID) }
 
 // prices returns what is bought, if the session says so.

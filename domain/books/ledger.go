@@ -23,7 +23,6 @@ type Movement struct {
 	CreditsRefunded int64
 }
 
-// Add adds a movement.
 func (m *Movement) Add(other Movement) {
 	m.Received += other.Received
 	m.Tax += other.Tax

@@ -132,7 +132,6 @@ func unknownField(field string) error {
 	return fmt.Errorf("%w: there is no field %q; fields are %s", ErrInvalidField, field, strings.Join(Fields(), ", "))
 }
 
-// decodeField decodes a value as the only field of a record.
 func decodeField(field string, value json.RawMessage) (*eventschemas.Record, error) {
 	wrapped, err := json.Marshal(map[string]json.RawMessage{field: value})
 	if err != nil {

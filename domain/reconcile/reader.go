@@ -284,7 +284,6 @@ func (r *Reader) amounts(row *Row) (err error) {
 	return r.paid(row)
 }
 
-// paid sets Paid.
 func (r *Reader) paid(row *Row) (err error) {
 	row.Paid = eventschemas.Money{Minor: row.Gross, Currency: row.Currency}
 	if r.field(paidColumn) == "" || r.field(paidCurrencyColumn) == "" {

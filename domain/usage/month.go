@@ -17,7 +17,6 @@ type Month struct {
 	month time.Month
 }
 
-// MonthOf returns the month of a time.
 func MonthOf(t time.Time) Month {
 	t = t.UTC()
 	return Month{t.Year(), t.Month()}

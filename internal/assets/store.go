@@ -319,23 +319,6 @@ func Verify(id string, data []byte) error {
 	return nil
 }
 
-// Delete removes an asset; a missing one is not an error. Errors: ErrUnavailable.
-func (s *Store) Delete(ctx context.Context, id, ext string) error {
-	k, ok := key(id, ext)
-	if !ok {
-		return nil
-	}
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := s.bucket.Delete(call, k); err != nil {
-		if err = s.failed(call, "delete", "asset "+k, err); errors.Is(err, ErrNotFound) {
-			return nil
-		}
-		return err
-	}
-	return nil
-}
-
 // failed converts an error of the bucket to an error of this package.
 func (s *Store) failed(ctx context.Context, call, what string, err error) error {
 	what = call + " " + what

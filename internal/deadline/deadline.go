@@ -39,7 +39,6 @@ func (c *Context) End() {
 	}
 }
 
-// Err implements context.Context.
 func (c *Context) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +72,6 @@ func (c *Context) Done() <-chan struct{} {
 	return c.timed.Done()
 }
 
-// endsToo cancels a context with c.
 func (c *Context) endsToo(cancel context.CancelFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +80,6 @@ func (c *Context) endsToo(cancel context.CancelFunc) {
 	}
 }
 
-// Deadline implements context.Context.
 func (c *Context) Deadline() (time.Time, bool) { return c.at, true }
 
 // Value implements context.Context. Package context finds in it what Done made, to derive contexts cheaply.

@@ -95,7 +95,6 @@ func (m *Memory) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 	return decision, nil
 }
 
-// Give implements Counters.
 func (m *Memory) Give(ctx context.Context, key Key, units int64, taken Decision) error {
 	if units < 1 {
 		return fmt.Errorf("return %d units of %s: %w", units, key.Scope, ErrInvalid)

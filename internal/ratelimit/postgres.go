@@ -478,7 +478,6 @@ func (s *Shared) giveUnused(key Key, units, minute int64) {
 	}
 }
 
-// Give implements Counters.
 func (s *Shared) Give(ctx context.Context, key Key, units int64, taken Decision) error {
 	if units < 1 {
 		return fmt.Errorf("return %d units of %s: %w", units, key.Scope, ErrInvalid)

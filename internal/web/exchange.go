@@ -26,7 +26,6 @@ type Exchange struct {
 // Unwrap lets http.ResponseController reach the connection.
 func (x *Exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// WriteHeader implements http.ResponseWriter.
 func (x *Exchange) WriteHeader(status int) {
 	if x.Status == 0 {
 		x.Status = status
@@ -34,7 +33,6 @@ func (x *Exchange) WriteHeader(status int) {
 	x.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements http.ResponseWriter.
 func (x *Exchange) Write(b []byte) (int, error) {
 	if x.Status == 0 {
 		x.Status = http.StatusOK
@@ -125,11 +123,8 @@ type Answer struct {
 // NewAnswer returns an answer that has not begun.
 func NewAnswer() *Answer { return &Answer{Status: http.StatusOK, header: http.Header{}} }
 
-// Header implements http.ResponseWriter.
 func (a *Answer) Header() http.Header { return a.header }
 
-// WriteHeader implements http.ResponseWriter.
 func (a *Answer) WriteHeader(status int) { a.Status = status }
 
-// Write implements http.ResponseWriter.
 func (a *Answer) Write(p []byte) (int, error) { return a.Body.Write(p) }

@@ -78,7 +78,6 @@ func monthNumber(of time.Time) int64 {
 	return int64(of.Year())*12 + int64(of.Month()) - 1
 }
 
-// Scan implements sql.Scanner.
 func (m *month) Scan(stored any) error {
 	n, ok := stored.(int64)
 	if !ok {

@@ -156,5 +156,4 @@ func number(b bool) int64 {
 	return 0
 }
 
-// Reset implements projections.Fold.
 func (f *fold) Reset() { f.rows.Reset() }

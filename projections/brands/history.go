@@ -113,7 +113,6 @@ func changeOf(body eventschemas.Event) (Change, *eventschemas.Record) {
 	return Change{}, nil
 }
 
-// fieldsOf returns the fields of a record as JSON.
 func fieldsOf(record *eventschemas.Record) (map[string]json.RawMessage, error) {
 	text, err := json.Marshal(record)
 	if err != nil {

@@ -70,7 +70,6 @@ var keyTable = projections.Keyed[string, row]{
 // storedHash is a hash that is scanned.
 type storedHash hash
 
-// Scan implements sql.Scanner.
 func (h *storedHash) Scan(stored any) error {
 	sum, _ := stored.([]byte)
 	if copy(h[:], sum) != len(h) || len(sum) != len(h) {
@@ -124,7 +123,6 @@ func (d *Directory) newFold(t *projections.Tables, empty bool) projections.Fold 
 	}
 }
 
-// Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	events []*projections.Event) (projections.Changes, error) {
 	if err := f.want(ctx, q, events); err != nil {
@@ -253,7 +251,6 @@ func (f *fold) changes(n *news) projections.Changes {
 	}
 }
 
-// Reset implements projections.Fold.
 func (f *fold) Reset() {
 	f.keys.Reset()
 	f.accounts.Reset()

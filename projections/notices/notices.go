@@ -68,7 +68,6 @@ type delivery struct {
 	}
 }
 
-// raised sets the delivery of a notice that is raised now.
 func (d *delivery) raised(now notices.Delivery) {
 	d.Delivery = d.Raised(now)
 	if p := d.Payment; p != nil {
@@ -280,7 +279,6 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 		deliveries: deliveries.Rows(t, keptRows, empty)}
 }
 
-// Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	events []*projections.Event) (projections.Changes, error) {
 	if err := f.watches.Want(ctx, q, projections.Subjects(events)); err != nil {
@@ -356,7 +354,6 @@ func (f *fold) wanted(events []*projections.Event) (all []key) {
 	return all
 }
 
-// Reset implements projections.Fold.
 func (f *fold) Reset() {
 	f.watches.Reset()
 	f.failed.Reset()

@@ -112,9 +112,6 @@ const (
 	Refunded       State = "refunded" // all credits; money that was kept stays with the payment
 )
 
-// States are all states.
-var States = []State{Paid, PartlyRefunded, Refunded}
-
 // Payment is a payment with its refunds and fees.
 type Payment struct {
 	AccountID string    `json:"account_id"`
@@ -265,7 +262,6 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 		fees: fees.Rows(t, keptRows, empty)}
 }
 
-// Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	events []*projections.Event) (projections.Changes, error) {
 	var paid, refunded, charged []key
@@ -312,7 +308,6 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	)}, nil
 }
 
-// Reset implements projections.Fold.
 func (f *fold) Reset() {
 	f.payments.Reset()
 	f.refunds.Reset()

@@ -151,7 +151,6 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 	return &fold{tables: t, accounts: projections.NewRows(keptAccounts, empty, strings.Compare, load)}
 }
 
-// Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	events []*projections.Event) (projections.Changes, error) {
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
@@ -201,5 +200,4 @@ func (f *fold) apply(e *projections.Event) {
 	}
 }
 
-// Reset implements projections.Fold.
 func (f *fold) Reset() { f.accounts.Reset() }

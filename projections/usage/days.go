@@ -152,7 +152,6 @@ func (s days) row(k dayKey) *Day {
 	return d
 }
 
-// add adds an event.
 func (s days) add(e *projections.Event) error {
 	if ticked, ok := e.Body.(eventschemas.UsageTicked); ok {
 		return s.tick(e.OccurredAt, ticked)

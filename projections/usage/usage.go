@@ -111,7 +111,6 @@ func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
 	return &fold{model: m, tables: t, rows: table.Rows(t, keptRows, empty), months: map[int]string{}}
 }
 
-// Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	events []*projections.Event) (projections.Changes, error) {
 	sums, daily := make(map[key]Counts), days{}
@@ -160,7 +159,6 @@ func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]
 		nil
 }
 
-// Reset implements projections.Fold.
 func (f *fold) Reset() { f.rows.Reset() }
 
 func (f *fold) month(at time.Time) string {

@@ -240,7 +240,6 @@ func (s *Service) recallRejected(ctx context.Context, q *BatchQuery, domains []*
 	}
 }
 
-// lackCredits returns the domains that were rejected for lack of credits.
 func lackCredits(domains []*batchDomain) (rejected []*batchDomain) {
 	for _, d := range domains {
 		if errors.Is(d.err, account.ErrInsufficientCredits) {

@@ -56,7 +56,6 @@ var changes = []struct {
 	{0.1, (*generator).close},
 }
 
-// operator returns a request of an operator.
 func (g *generator) operator() commands.Request {
 	return commands.Request{ID: g.uuid(), Actor: "operator:generate"}
 }

@@ -31,7 +31,6 @@ type zipEntry struct {
 	size       uint64
 }
 
-// Create implements excelize.ZipWriter.
 func (z *sortedZip) Create(name string) (io.Writer, error) {
 	file, err := os.CreateTemp(z.folder, "letterhead-*.zip-entry")
 	if err != nil {

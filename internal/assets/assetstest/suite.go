@@ -27,7 +27,6 @@ func Run(t *testing.T, open func(t *testing.T) *assets.Store) {
 		{"another extension is not found", otherExtension},
 		{"malformed names are not found", malformedNames},
 		{"invalid assets are rejected", rejected},
-		{"a deleted asset is gone", deleted},
 		{"a listing contains every asset once, in order", listed},
 		{"calls end with their context", contextEnds},
 		{"concurrent writers of the same content succeed", concurrent},
@@ -116,9 +115,6 @@ func malformedNames(t *testing.T, s *assets.Store) {
 		if _, err := s.Open(t.Context(), name, "png"); !errors.Is(err, assets.ErrNotFound) {
 			t.Errorf("open %.80q: %v, want ErrNotFound", name, err)
 		}
-		if err := s.Delete(t.Context(), name, "png"); err != nil {
-			t.Errorf("delete %.80q: %v", name, err)
-		}
 	}
 	if _, err := s.Read(t.Context(), id, "png"); err != nil {
 		t.Errorf("open the stored asset: %v", err)
@@ -136,24 +132,6 @@ func rejected(t *testing.T, s *assets.Store) {
 	}
 	if all := list(t, s); len(all) != 0 {
 		t.Errorf("stored %v", all)
-	}
-}
-
-func deleted(t *testing.T, s *assets.Store) {
-	id, other := put(t, s, []byte("one"), "png"), put(t, s, []byte("one"), "webp")
-	for range 2 { // the second time there is nothing to delete, which is not an error
-		if err := s.Delete(t.Context(), id, "png"); err != nil {
-			t.Fatalf("delete: %v", err)
-		}
-	}
-	if _, err := s.Open(t.Context(), id, "png"); !errors.Is(err, assets.ErrNotFound) {
-		t.Errorf("open after delete: %v, want ErrNotFound", err)
-	}
-	if _, err := s.Read(t.Context(), other, "webp"); err != nil {
-		t.Errorf("open the same bytes with another extension: %v", err)
-	}
-	if again := put(t, s, []byte("one"), "png"); again != id {
-		t.Errorf("put again: id %s, want %s", again, id)
 	}
 }
 

@@ -26,7 +26,6 @@ type headReads struct {
 	running, next *headRead
 }
 
-// headRead is one read.
 type headRead struct {
 	done     chan struct{}
 	position eventlog.Position

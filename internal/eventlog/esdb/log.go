@@ -70,7 +70,6 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Append implements eventlog.Log.
 func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expected,
 	events []eventlog.Proposed) (eventlog.Appended, error) {
 	if err := eventlog.CheckAppend(stream, events); err != nil {

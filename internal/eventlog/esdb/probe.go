@@ -17,7 +17,6 @@ type prober struct{ client *esdb.Client }
 
 var _ eventlog.Prober = prober{}
 
-// First implements eventlog.Prober.
 func (n prober) First(ctx context.Context) (first eventlog.Recorded, found bool, err error) {
 	defer recovered(&err)
 	var from esdb.AllPosition = esdb.Start{}
@@ -39,7 +38,6 @@ func (n prober) First(ctx context.Context) (first eventlog.Recorded, found bool,
 	}
 }
 
-// Last implements eventlog.Prober.
 func (n prober) Last(ctx context.Context) (last eventlog.Recorded, found bool, err error) {
 	defer recovered(&err)
 	var from esdb.AllPosition = esdb.End{}
@@ -60,7 +58,6 @@ func (n prober) Last(ctx context.Context) (last eventlog.Recorded, found bool, e
 	}
 }
 
-// At implements eventlog.Prober.
 func (n prober) At(ctx context.Context, stream string,
 	revision uint64) (held eventlog.Recorded, found bool, err error) {
 	defer recovered(&err)
@@ -92,24 +89,20 @@ func (n prober) End(ctx context.Context) (end eventlog.Position, err error) {
 // Log is an eventlog.Prober too.
 var _ eventlog.Prober = (*Log)(nil)
 
-// First implements eventlog.Prober.
 func (l *Log) First(ctx context.Context) (eventlog.Recorded, bool, error) {
 	return probe(ctx, l, "read the first event", prober.First)
 }
 
-// Last implements eventlog.Prober.
 func (l *Log) Last(ctx context.Context) (eventlog.Recorded, bool, error) {
 	return probe(ctx, l, "read the last event", prober.Last)
 }
 
-// At implements eventlog.Prober.
 func (l *Log) At(ctx context.Context, stream string, revision uint64) (eventlog.Recorded, bool, error) {
 	return probe(ctx, l, "read "+stream, func(n prober, ctx context.Context) (eventlog.Recorded, bool, error) {
 		return n.At(ctx, stream, revision)
 	})
 }
 
-// End implements eventlog.Prober.
 func (l *Log) End(ctx context.Context) (eventlog.Position, error) {
 	end, err := read(ctx, l,
 		func(ctx context.Context, m *member) (eventlog.Position, error) { return prober{m.client}.End(ctx) })

@@ -45,7 +45,6 @@ func receive(in *esdb.ReadStream, do func(*esdb.ResolvedEvent) (bool, error)) er
 	}
 }
 
-// ReadStream implements eventlog.Log.
 func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction,
 	limit int) ([]eventlog.Recorded, error) {
 	attempt := "read " + stream

@@ -58,7 +58,6 @@ type delivery struct {
 	err error
 }
 
-// Subscribe implements eventlog.Log.
 func (l *Log) Subscribe(ctx context.Context, after eventlog.Position,
 	filter eventlog.Filter) (eventlog.Subscription, error) {
 	l.gate.RLock()
@@ -77,7 +76,6 @@ func (l *Log) Subscribe(ctx context.Context, after eventlog.Position,
 	return s, nil
 }
 
-// Next implements eventlog.Subscription.
 func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 	if err := s.usable(ctx); err != nil {
 		return eventlog.Batch{}, err
@@ -131,7 +129,6 @@ func (s *subscription) first(ctx context.Context) (eventlog.Batch, error) {
 	return d.Batch, d.err
 }
 
-// Close implements eventlog.Subscription.
 func (s *subscription) Close() error {
 	s.cancel()
 	return nil

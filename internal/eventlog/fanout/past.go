@@ -170,7 +170,6 @@ type follower struct {
 	moved time.Time
 }
 
-// Next implements eventlog.Subscription.
 func (f *follower) Next(ctx context.Context) (eventlog.Batch, error) {
 	if f.own != nil && f.life.Err() == nil {
 		return f.own.Next(ctx)
@@ -204,7 +203,6 @@ func (f *follower) Next(ctx context.Context) (eventlog.Batch, error) {
 	return own.Next(ctx)
 }
 
-// Close implements eventlog.Subscription.
 func (f *follower) Close() error {
 	f.end()
 	f.past.leave(f)

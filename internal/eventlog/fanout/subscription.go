@@ -23,7 +23,6 @@ type subscription struct {
 	own eventlog.Subscription // nil after it has joined
 }
 
-// Next implements eventlog.Subscription.
 func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 	for {
 		if s.life.Err() != nil {
@@ -137,7 +136,6 @@ func (s *subscription) fallBack(ctx context.Context) error {
 	return nil
 }
 
-// Close implements eventlog.Subscription.
 func (s *subscription) Close() error {
 	s.end()
 	s.leave()

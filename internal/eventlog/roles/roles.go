@@ -94,7 +94,6 @@ func (m *Meter) positions() map[string]eventlog.Position {
 	return all
 }
 
-// Describe implements prometheus.Collector.
 func (m *Meter) Describe(ch chan<- *prometheus.Desc) {
 	ch <- positionsDesc
 	ch <- secondsDesc
@@ -141,7 +140,6 @@ type log struct {
 	role  string
 }
 
-// Subscribe implements eventlog.Log.
 func (l *log) Subscribe(ctx context.Context, after eventlog.Position,
 	filter eventlog.Filter) (eventlog.Subscription, error) {
 	sub, err := l.Log.Subscribe(ctx, after, filter)
@@ -164,7 +162,6 @@ type subscription struct {
 	done  atomic.Uint64
 }
 
-// Next implements eventlog.Subscription.
 func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 	s.done.Store(uint64(s.given))
 	batch, err := s.Subscription.Next(ctx)
@@ -174,7 +171,6 @@ func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 	return batch, err
 }
 
-// Close implements eventlog.Subscription.
 func (s *subscription) Close() error {
 	s.meter.mu.Lock()
 	delete(s.meter.open, s)

@@ -83,7 +83,6 @@ func (x *Index) with(ctx context.Context, f func(*generation) error) error {
 	return f(x.live)
 }
 
-// Use implements searchindex.Index.
 func (x *Index) Use(of searchindex.Origin) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -98,7 +97,6 @@ func (x *Index) checkLog(g *generation, write bool) error {
 	return fmt.Errorf("%w: %w", searchindex.ErrUnavailable, searchindex.ErrOtherLog)
 }
 
-// Apply implements searchindex.Index.
 func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
 	return x.with(ctx, func(g *generation) error {
 		if x.frozen {
@@ -111,7 +109,6 @@ func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoi
 	})
 }
 
-// Checkpoint implements searchindex.Index.
 func (x *Index) Checkpoint(ctx context.Context) (at uint64, of searchindex.Origin, err error) {
 	err = x.with(ctx, func(g *generation) (err error) {
 		last, err := g.index.GetInternal(lastKey)
@@ -125,7 +122,6 @@ func (x *Index) Checkpoint(ctx context.Context) (at uint64, of searchindex.Origi
 	return at, of, err
 }
 
-// Search implements searchindex.Index.
 func (x *Index) Search(ctx context.Context, text string, limit int) ([]searchindex.Hit, error) {
 	var hits []searchindex.Hit
 	err := x.with(ctx, func(g *generation) (err error) {
@@ -138,7 +134,6 @@ func (x *Index) Search(ctx context.Context, text string, limit int) ([]searchind
 	return hits, err
 }
 
-// Scan implements searchindex.Index.
 func (x *Index) Scan(ctx context.Context, after string, limit int) ([]searchindex.Document, error) {
 	if limit < 1 || limit > searchindex.MaxScan {
 		return nil, fmt.Errorf("scan at most %d: %w", limit, searchindex.ErrInvalid)
@@ -179,7 +174,6 @@ type Rebuild struct {
 
 var _ searchindex.Generation = (*Rebuild)(nil)
 
-// Rebuild implements searchindex.Index.
 func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -201,7 +195,6 @@ func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	return x.rebuilding, nil
 }
 
-// Apply implements searchindex.Generation.
 func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
 	r.index.mu.RLock()
 	defer r.index.mu.RUnlock()
@@ -211,7 +204,6 @@ func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkp
 	return r.g.apply(ctx, docs, checkpoint, r.index.origin.Last)
 }
 
-// Freeze implements searchindex.Generation.
 func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -226,7 +218,6 @@ func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	return x.live.checkpoint()
 }
 
-// Publish implements searchindex.Generation.
 func (r *Rebuild) Publish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -249,7 +240,6 @@ func (r *Rebuild) Publish(ctx context.Context) error {
 	return nil
 }
 
-// Discard implements searchindex.Generation.
 func (r *Rebuild) Discard() error {
 	x := r.index
 	x.mu.Lock()

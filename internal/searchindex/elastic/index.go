@@ -141,7 +141,6 @@ func (x *Index) bind(g generation) {
 	x.bound = &g
 }
 
-// Use implements searchindex.Index.
 func (x *Index) Use(of searchindex.Origin) { x.origin.Store(&of) }
 
 func (x *Index) used() searchindex.Origin { return *x.origin.Load() }
@@ -209,7 +208,6 @@ func (x *Index) create(ctx context.Context, g generation, aliases, settings obje
 	return x.change(ctx, "create", http.MethodPut, "/"+g.name, object{"aliases": aliases, "settings": settings})
 }
 
-// Search implements searchindex.Index.
 func (x *Index) Search(ctx context.Context, text string, limit int) ([]searchindex.Hit, error) {
 	if err := x.usable(ctx); err != nil {
 		return nil, err
@@ -217,7 +215,6 @@ func (x *Index) Search(ctx context.Context, text string, limit int) ([]searchind
 	return x.settings.analyzer.Find(ctx, text, limit, x.candidates)
 }
 
-// Scan implements searchindex.Index.
 func (x *Index) Scan(ctx context.Context, after string, limit int) ([]searchindex.Document, error) {
 	if err := x.usable(ctx); err != nil {
 		return nil, err
@@ -234,7 +231,6 @@ func (x *Index) Scan(ctx context.Context, after string, limit int) ([]searchinde
 	return x.scan(ctx, after, limit)
 }
 
-// Checkpoint implements searchindex.Index.
 func (x *Index) Checkpoint(ctx context.Context) (uint64, searchindex.Origin, error) {
 	var of searchindex.Origin
 	if err := x.usable(ctx); err != nil {

@@ -145,7 +145,6 @@ func (x *Index) endAll(ctx context.Context, c cluster, which func(generation) bo
 	return nil
 }
 
-// Apply implements searchindex.Generation.
 func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
 	if err := r.usable(ctx); err != nil {
 		return err
@@ -183,7 +182,6 @@ func (r *Rebuild) usable(ctx context.Context) error {
 	return nil
 }
 
-// Freeze implements searchindex.Generation.
 func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	if err := r.usable(ctx); err != nil {
 		return 0, err
@@ -224,7 +222,6 @@ func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	return last.Checkpoint, err
 }
 
-// Publish implements searchindex.Generation.
 func (r *Rebuild) Publish(ctx context.Context) error {
 	if err := r.usable(ctx); err != nil {
 		return err
@@ -329,7 +326,6 @@ func (r *Rebuild) end() bool {
 	return first
 }
 
-// Discard implements searchindex.Generation.
 func (r *Rebuild) Discard() error {
 	if !r.end() {
 		return nil

@@ -94,7 +94,6 @@ func (x *Index) itemsOf(docs []searchindex.Document) ([]item, error) {
 	return items, nil
 }
 
-// Apply implements searchindex.Index.
 func (x *Index) Apply(ctx context.Context, docs []searchindex.Document, checkpoint uint64) error {
 	if err := x.usable(ctx); err != nil {
 		return err

@@ -1,0 +1,96 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/operations"
+	"letterhead/projections"
+	"letterhead/projections/accounts"
+	"letterhead/projections/actions"
+	"letterhead/projections/brands"
+	"letterhead/projections/engine"
+	"letterhead/projections/failures"
+	"letterhead/projections/inbox"
+	"letterhead/projections/ledger"
+	"letterhead/projections/payments"
+)
+
+// Parts of answers, for the clients in this program.
+type (
+	Payment         = payments.Payment
+	LedgerEntry     = ledger.Entry
+	Report          = inbox.Report
+	Outstanding     = accounts.Outstanding
+	Brand           = brands.Listed
+	BrandHistory    = brands.Past
+	BrandChange     = brands.Change
+	Failure         = failures.Failure
+	ReadModel       = engine.Status
+	TableComparison = projections.TableComparison
+	Token           = operations.Token
+	Month           = operations.Month
+	NewAccount      = operations.NewAccount
+	IssuedKey       = operations.Key
+	SignInEmail     = commands.Email
+)
+
+// Account is an account, as it is or as it was.
+type Account struct {
+	Account operations.Account
+	Credits struct{ Balance, Remaining, Available int64 }
+	Lookups Count
+	// Of the present.
+	OpenHolds int64 `json:"open_holds"`
+	Spent     *struct {
+		Month   string
+		Credits int64
+	} // nil before the first charge
+	LastUsedAt time.Time `json:"last_used_at"`
+	// Of the past.
+	AsOf            time.Time `json:"as_of"`
+	Provisional     bool
+	Revision        uint64
+	Searches, Logos *Count
+	Lots            []Lot
+	OpenedAt        time.Time `json:"opened_at"`
+}
+
+// Held returns the credits that running requests hold.
+func (a Account) Held() int64 { return max(a.Credits.Remaining, 0) - max(a.Credits.Available, 0) }
+
+// Count is the use of a month.
+type Count struct {
+	Month string
+	Count int64
+}
+
+// Key is a key as the API lists it.
+type Key struct {
+	ID         string    `json:"id"`
+	Kind       string    `json:"kind"`
+	Last4      string    `json:"last4"`
+	Name       string    `json:"name"`
+	State      string    `json:"state"`
+	IssuedAt   time.Time `json:"issued_at"`
+	LastUsedAt time.Time `json:"last_used_at,omitzero"`
+	RevokedAt  time.Time `json:"revoked_at,omitzero"`
+	account.KeyTerms
+	Provisional bool `json:"provisional,omitempty"`
+}
+
+// Action is an action with the name of its operator, for those who may list tokens.
+type Action struct {
+	actions.Action
+	ActorName string `json:"actor_name,omitempty"`
+}
+
+// ReportEvent is an event of a report's stream, as it is stored.
+type ReportEvent struct {
+	At    time.Time       `json:"at"`
+	Event string          `json:"event"`
+	Actor string          `json:"actor"`
+	Data  json.RawMessage `json:"data"`
+}

@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"letterhead/internal/delay"
 	"letterhead/internal/telemetry"
 )
 
@@ -29,22 +28,27 @@ const (
 )
 
 const (
-	retryGrowth = 3
+	retryGrowth = 3.0
 	// maxReasonBytes limits the recorded reason of a dead letter, so that the message fits into its topic.
 	maxReasonBytes = 2 << 10
+	// metaKey carries a message's key through transports that support metadata only.
+	metaKey = "letterhead_key"
 )
 
-// Transport carries the messages of a Bus.
+// Transport is the part of a watermill pub/sub that a Bus needs.
 type Transport interface {
-	// Publish sends messages in order and returns when they are safe.
-	Publish(ctx context.Context, topic string, messages ...Message) error
-	// Subscribe delivers messages to a member of a group until ctx ends, then waits for running deliveries and returns
-	// nil. It delivers one message per key at a time, and the next only after deliver has returned nil; after an error
-	// it delivers the message again. The context of a delivery ends with the subscription.
-	Subscribe(ctx context.Context, topic, group string, deliver Handler) error
+	// Publish sends messages in order and returns when they are safe. KeyOf returns the key of a message.
+	// Publish uses the context of the messages.
+	Publish(topic string, messages ...*message.Message) error
+	// Group returns the subscriber of a consumer group. It delivers one message per key at a time, and the
+	// next only after an ack. After a nack it redelivers the message.
+	Group(name string) (message.Subscriber, error)
 	// Close waits for running work.
 	Close() error
 }
+
+// KeyOf returns the key of a message published by a Bus, for the transport's partitioning.
+func KeyOf(m *message.Message) string { return m.Metadata.Get(metaKey) }
 
 // Config configures a Bus.
 type Config struct {
@@ -66,7 +70,7 @@ func (c *Config) setDefaults() {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
-// Bus implements Port on top of a transport.
+// Bus implements Port on top of a watermill transport.
 type Bus struct {
 	cfg       Config
 	transport Transport
@@ -96,121 +100,111 @@ func New(cfg Config, transport Transport) (*Bus, error) {
 	return b, nil
 }
 
+// Publish implements Port.
 func (b *Bus) Publish(ctx context.Context, topic string, messages ...Message) error {
-	for _, m := range messages {
+	out := make([]*message.Message, len(messages))
+	for i, m := range messages {
 		if err := m.Validate(); err != nil {
 			return fmt.Errorf("publish to %s: %w", topic, err)
 		}
+		w := message.NewMessageWithContext(ctx, m.ID, m.Payload)
+		for k, v := range m.Metadata {
+			w.Metadata.Set(k, v)
+		}
+		w.Metadata.Set(metaKey, m.Key)
+		out[i] = w
 	}
-	err := b.enter()
-	if err == nil {
-		defer b.running.Done()
-		err = b.transport.Publish(ctx, topic, messages...)
+	if err := b.enter(); err != nil {
+		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
-	if err != nil {
+	defer b.running.Done()
+	if err := b.transport.Publish(topic, out...); err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
 	return nil
 }
 
+// Subscribe implements Port.
 func (b *Bus) Subscribe(ctx context.Context, topic, group string, handle Handler) error {
-	err := b.enter()
-	if err == nil {
-		defer b.running.Done()
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(b.ending, cancel)()
-		s := subscription{b, topic, group, handle}
-		err = b.transport.Subscribe(ctx, topic, group, s.deliver)
+	if err := b.enter(); err != nil {
+		return fmt.Errorf("subscribe to %s: %w", topic, err)
 	}
+	defer b.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.ending, cancel)()
+
+	subscriber, err := b.transport.Group(group)
 	if err != nil {
 		return fmt.Errorf("subscribe %s to %s: %w", group, topic, err)
 	}
-	return nil
-}
-
-// subscription handles the messages of a topic for a group.
-type subscription struct {
-	*Bus
-	topic, group string
-	handle       Handler
-}
-
-// deliver handles a message, with retries, and dead-letters one that stays bad. It returns an error if the message must
-// return to its topic.
-func (s subscription) deliver(ctx context.Context, m Message) error {
-	err := s.attempts(ctx, m)
-	if err != nil && isBad(ctx, err) {
-		err = s.deadLetter(ctx, m, err)
-	}
+	in, err := subscriber.Subscribe(ctx, topic)
 	if err != nil {
-		s.count("returned")
-		s.cfg.Logger.Info("message returned to its topic", "topic", s.topic, "group", s.group,
-			"message_id", m.ID, "error", err)
-		return err
+		return fmt.Errorf("subscribe %s to %s: %w", group, topic, err)
 	}
-	s.count("acknowledged")
+	process, err := b.chain(ctx, topic, group, handle)
+	if err != nil {
+		return fmt.Errorf("subscribe %s to %s: %w", group, topic, err)
+	}
+	// The number of handlers is limited because the transport delivers one message per partition at a time.
+	var handlers sync.WaitGroup
+	for m := range in {
+		handlers.Go(func() { b.handle(m, topic, group, process) })
+	}
+	handlers.Wait()
 	return nil
 }
 
-func (s subscription) count(result string) { s.handled.WithLabelValues(s.topic, s.group, result).Inc() }
-
-// isBad reports whether an error means that the message is bad, and not that the subscription ended or that a
-// dependency is unavailable.
-func isBad(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrNotNow)
+// chain wraps the middleware around a handler. The poison middleware must be outside the retries, because
+// otherwise it would dead-letter a message after the first failure.
+func (b *Bus) chain(ctx context.Context, topic, group string, handle Handler) (message.HandlerFunc, error) {
+	// If the subscription ended or a dependency is unavailable, the message is not bad.
+	bad := func(err error) bool {
+		return ctx.Err() == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrNotNow)
+	}
+	deadLetter, err := middleware.PoisonQueueWithFilter(deadLetterer{b, topic, group}, DeadLetterTopic(topic), bad)
+	if err != nil {
+		return nil, err
+	}
+	retry := middleware.Retry{
+		MaxRetries:      b.cfg.Retries,
+		InitialInterval: b.cfg.RetryAfter,
+		MaxInterval:     b.cfg.MaxRetryAfter,
+		Multiplier:      retryGrowth,
+		ShouldRetry: func(p middleware.RetryParams) bool {
+			again := bad(p.Err) && !errors.Is(p.Err, ErrUnreadable)
+			if again && p.RetryNum < b.cfg.Retries {
+				b.handled.WithLabelValues(topic, group, "retried").Inc()
+			}
+			return again
+		},
+		// Without this a context that the middleware of one attempt canceled would fail all later attempts.
+		ResetContextOnRetry: true,
+	}
+	h := func(m *message.Message) ([]*message.Message, error) {
+		if reason := m.Metadata.Get(metaUnreadable); reason != "" {
+			return nil, fmt.Errorf("%w: %s", ErrUnreadable, reason)
+		}
+		return nil, handle(m.Context(), received(m))
+	}
+	return deadLetter(retry.Middleware(middleware.Recoverer(h))), nil
 }
 
-// attempts calls the handler until it succeeds, or returns its last error.
-func (s subscription) attempts(ctx context.Context, m Message) error {
-	wait := s.cfg.RetryAfter
-	for n := 0; ; n++ {
-		err := s.attempt(ctx, m)
-		if err == nil || n == s.cfg.Retries || !isBad(ctx, err) || errors.Is(err, ErrUnreadable) {
-			return err
-		}
-		s.count("retried")
-		if delay.For(ctx, wait) != nil {
-			return err
-		}
-		wait = min(retryGrowth*wait, s.cfg.MaxRetryAfter)
+// handle processes one message and acks or nacks it.
+func (b *Bus) handle(m *message.Message, topic, group string, process message.HandlerFunc) {
+	_, err := process(m)
+	if err != nil {
+		b.handled.WithLabelValues(topic, group, "returned").Inc()
+		b.cfg.Logger.Info("message returned to its topic", "topic", topic, "group", group,
+			"message_id", m.UUID, "error", err)
+		m.Nack()
+		return
 	}
+	b.handled.WithLabelValues(topic, group, "acknowledged").Inc()
+	m.Ack()
 }
 
-// attempt calls the handler once. A panic is an error.
-func (s subscription) attempt(ctx context.Context, m Message) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = fmt.Errorf("panic: %v\n%s", value, debug.Stack())
-		}
-	}()
-	if reason := m.Metadata[metaUnreadable]; reason != "" {
-		return fmt.Errorf("%w: %s", ErrUnreadable, reason)
-	}
-	m.Metadata = maps.Clone(m.Metadata)
-	return s.handle(ctx, m)
-}
-
-// deadLetter publishes a message that could not be handled to its dead-letter topic.
-func (s subscription) deadLetter(ctx context.Context, m Message, reason error) error {
-	metadata := map[string]string{MetaReason: clip(reason.Error(), maxReasonBytes), MetaTopic: s.topic,
-		MetaGroup: s.group}
-	for k, v := range m.Metadata {
-		if _, ours := metadata[k]; !ours && k != metaUnreadable {
-			metadata[k] = v
-		}
-	}
-	m.Metadata = metadata
-	if err := s.transport.Publish(ctx, DeadLetterTopic(s.topic), m); err != nil {
-		return errors.Join(reason, err)
-	}
-	s.count("set_aside")
-	s.cfg.Logger.Error("message is dead-lettered", "topic", s.topic, "group", s.group, "message_id", m.ID,
-		"error", metadata[MetaReason])
-	return nil
-}
-
+// Close implements Port.
 func (b *Bus) Close() error {
 	b.mu.Lock()
 	again := b.closing
@@ -234,3 +228,49 @@ func (b *Bus) enter() error {
 	b.running.Add(1)
 	return nil
 }
+
+// deadLetterer publishes a message that could not be handled to its dead-letter topic. It adds the metadata
+// itself, because the middleware's own metadata requires watermill's router.
+type deadLetterer struct {
+	bus          *Bus
+	topic, group string
+}
+
+func (p deadLetterer) Publish(to string, messages ...*message.Message) error {
+	for _, m := range messages {
+		reason := m.Metadata.Get(middleware.ReasonForPoisonedKey)
+		out := message.NewMessageWithContext(m.Context(), m.UUID, m.Payload)
+		for k, v := range received(m).Metadata {
+			out.Metadata.Set(k, v)
+		}
+		out.Metadata.Set(metaKey, KeyOf(m))
+		out.Metadata.Set(MetaReason, clip(reason, maxReasonBytes))
+		out.Metadata.Set(MetaTopic, p.topic)
+		out.Metadata.Set(MetaGroup, p.group)
+		if err := p.bus.transport.Publish(to, out); err != nil {
+			return err
+		}
+		p.bus.handled.WithLabelValues(p.topic, p.group, "set_aside").Inc()
+		p.bus.cfg.Logger.Error("message is dead-lettered", "topic", p.topic, "group", p.group,
+			"message_id", m.UUID, "error", reason)
+	}
+	return nil
+}
+
+func (deadLetterer) Close() error { return nil }
+
+// received converts a delivered message to a Message and removes internal metadata.
+func received(m *message.Message) Message {
+	out := Message{ID: m.UUID, Key: KeyOf(m), Payload: m.Payload, Metadata: map[string]string{}}
+	for k, v := range m.Metadata {
+		switch k {
+		case metaKey, metaUnreadable, middleware.ReasonForPoisonedKey, middleware.PoisonedTopicKey,
+			middleware.PoisonedHandlerKey, middleware.PoisonedSubscriberKey:
+		default:
+			out.Metadata[k] = v
+		}
+	}
+	return out
+}
+
+var _ message.Publisher = deadLetterer{}

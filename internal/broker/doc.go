@@ -4,7 +4,7 @@
 // publishes them, and workers subscribe. So a lost message only causes a timeout, and a repeated message only
 // causes repeated work.
 //
-// Other packages use Port. Bus implements it on top of a Transport. Retries, dead-lettering and
+// Other packages use Port. Bus implements it on top of any watermill transport. Retries, dead-lettering and
 // acknowledgements are implemented in Bus, so that the in-process transport (package inprocess) and Kafka
 // behave in the same way. brokertest contains the suite that both must pass.
 //

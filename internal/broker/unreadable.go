@@ -3,6 +3,8 @@ package broker
 import (
 	"errors"
 	"strconv"
+
+	"github.com/ThreeDotsLabs/watermill/message"
 )
 
 // ErrUnreadable means that no Bus published the message. The message is dead-lettered immediately,
@@ -18,12 +20,13 @@ const metaUnreadable = "letterhead_unreadable"
 // Unreadable returns the message that a transport delivers instead of a message that no Bus published.
 // The Bus dead-letters it with the reason. id and key must not be empty. The payload is truncated to
 // MaxPayloadBytes, so that it fits into the dead-letter topic.
-func Unreadable(id, key string, payload []byte, reason string) Message {
-	m := Message{ID: id, Key: clip(key, MaxKeyBytes), Payload: payload,
-		Metadata: map[string]string{metaUnreadable: reason}}
+func Unreadable(id, key string, payload []byte, reason string) *message.Message {
+	m := message.NewMessage(id, payload)
+	m.Metadata.Set(metaKey, clip(key, MaxKeyBytes))
+	m.Metadata.Set(metaUnreadable, reason)
 	if len(payload) > MaxPayloadBytes {
 		m.Payload = payload[:MaxPayloadBytes]
-		m.Metadata[MetaBytes] = strconv.Itoa(len(payload))
+		m.Metadata.Set(MetaBytes, strconv.Itoa(len(payload)))
 	}
 	return m
 }

@@ -3,9 +3,10 @@ package inprocess
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
 
 	"letterhead/internal/broker"
 )
@@ -24,7 +25,7 @@ type topic struct {
 
 // entry is one message in a topic.
 type entry struct {
-	m         broker.Message
+	m         *message.Message
 	partition int
 
 	mu      sync.Mutex
@@ -33,14 +34,14 @@ type entry struct {
 }
 
 // add appends a message to every group's queue, waiting while the topic is full.
-func (to *topic) add(ctx context.Context, m broker.Message) (*entry, error) {
+func (to *topic) add(m *message.Message) (*entry, error) {
 	t := to.transport
-	e := &entry{m: m, partition: t.partition(m.Key), done: make(chan struct{})}
+	e := &entry{m: m.Copy(), partition: t.partition(broker.KeyOf(m)), done: make(chan struct{})}
 	if !to.kept {
 		select {
 		case to.slots <- struct{}{}:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-m.Context().Done():
+			return nil, m.Context().Err()
 		case <-t.closing:
 			return nil, broker.ErrClosed
 		}
@@ -77,12 +78,7 @@ func (to *topic) acknowledged(e *entry) {
 }
 
 // join adds a member to a group and creates the group if needed. The first group gets the backlog.
-func (to *topic) join(name string, m *member) (*group, error) {
-	// Count as a worker while joining, so that Close does not return while workers start.
-	if err := to.transport.enter(); err != nil {
-		return nil, err
-	}
-	defer to.transport.workers.Done()
+func (to *topic) join(ctx context.Context, name string) (<-chan *message.Message, error) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	g, ok := to.groups[name]
@@ -101,8 +97,16 @@ func (to *topic) join(name string, m *member) (*group, error) {
 			to.transport.workers.Go(p.run)
 		}
 	}
+	m := &member{ctx: ctx, out: make(chan *message.Message), left: make(chan struct{})}
 	g.enter(m)
-	return g, nil
+	to.transport.workers.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-to.transport.closing:
+		}
+		g.leave(m)
+	})
+	return m.out, nil
 }
 
 // group is a set of members that share a topic's messages.
@@ -117,9 +121,10 @@ type group struct {
 
 // member is one subscription.
 type member struct {
-	ctx     context.Context // ends with the subscription
-	deliver broker.Handler
-	running sync.WaitGroup // deliveries
+	ctx     context.Context
+	out     chan *message.Message
+	left    chan struct{}  // closed when the subscription ends
+	sending sync.WaitGroup // deliveries that may write to out
 }
 
 func newGroup(to *topic) *group {
@@ -143,12 +148,20 @@ func (g *group) enter(m *member) {
 
 func (g *group) leave(m *member) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
+	for i, other := range g.members {
+		if other == m {
+			g.members = append(g.members[:i:i], g.members[i+1:]...)
+			break
+		}
+	}
+	g.mu.Unlock()
+	close(m.left)
+	m.sending.Wait()
+	close(m.out)
 }
 
-// assigned returns the member to which a partition is assigned, whose running counts the caller then, or, if the group
-// has no member, a channel that is closed when the caller should try again.
+// assigned returns the member to which a partition is assigned, or, if the group has no member, a
+// channel that is closed when the caller should try again.
 func (g *group) assigned(partition int) (*member, <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,7 +169,7 @@ func (g *group) assigned(partition int) (*member, <-chan struct{}) {
 		return nil, g.changed
 	}
 	m := g.members[partition%len(g.members)]
-	m.running.Add(1)
+	m.sending.Add(1)
 	return m, nil
 }
 
@@ -244,25 +257,36 @@ func (p *partition) deliver(e *entry) bool {
 	}
 }
 
-// attempt delivers a message to a member, and reports whether it was acknowledged.
+// attempt sends a copy of the message to a member, waits for an ack or nack, and reports whether it was
+// an ack. The copy's context ends with the subscription or the ack or nack.
 func (p *partition) attempt(m *member, e *entry) bool {
-	delivered := make(chan error, 1)
-	go func() {
-		defer m.running.Done()
-		delivered <- m.deliver(m.ctx, e.m)
-	}()
+	ctx, cancel := context.WithCancel(m.ctx)
+	defer cancel()
+	out := e.m.Copy()
+	out.SetContext(ctx)
 	select {
-	case err := <-delivered:
-		return err == nil
-	case <-m.ctx.Done():
+	case m.out <- out:
+		m.sending.Done()
+	case <-m.left:
+		m.sending.Done()
+		return false
 	}
-	// The handler is still running. Wait for it, but not forever.
+	select {
+	case <-out.Acked():
+		return true
+	case <-out.Nacked():
+		return false
+	case <-m.left:
+	}
+	cancel()
+	// The handler is still running. Wait for its ack or nack, but not forever.
 	timer := time.NewTimer(p.group.topic.transport.cfg.CloseTimeout)
 	defer timer.Stop()
 	select {
-	case err := <-delivered:
-		return err == nil
+	case <-out.Acked():
+		return true
+	case <-out.Nacked():
 	case <-timer.C:
-		return false
 	}
+	return false
 }

@@ -3,12 +3,14 @@ package inprocess
 import (
 	"cmp"
 	"context"
-
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
 
 	"letterhead/internal/broker"
 )
@@ -77,15 +79,15 @@ func New(cfg Config) *Transport {
 }
 
 // Publish sends messages to a topic and returns when every group has acknowledged all of them. For a
-// dead-letter topic it does not wait for groups.
-func (t *Transport) Publish(ctx context.Context, name string, messages ...broker.Message) error {
+// dead-letter topic it does not wait for groups. It returns early when the context of a message ends.
+func (t *Transport) Publish(name string, messages ...*message.Message) error {
 	to, err := t.topic(name)
 	if err != nil {
 		return err
 	}
 	entries := make([]*entry, 0, len(messages))
 	for _, m := range messages {
-		e, err := to.add(ctx, m)
+		e, err := to.add(m)
 		if err != nil {
 			return err
 		}
@@ -94,11 +96,11 @@ func (t *Transport) Publish(ctx context.Context, name string, messages ...broker
 	if to.kept {
 		return nil
 	}
-	for _, e := range entries {
+	for i, e := range entries {
 		select {
 		case <-e.done:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-messages[i].Context().Done():
+			return messages[i].Context().Err()
 		case <-t.closed:
 			select {
 			case <-e.done: // acknowledged at the last moment
@@ -110,27 +112,36 @@ func (t *Transport) Publish(ctx context.Context, name string, messages ...broker
 	return nil
 }
 
-func (t *Transport) Subscribe(ctx context.Context, name, group string, deliver broker.Handler) error {
+// Group returns the subscriber of a consumer group.
+func (t *Transport) Group(name string) (message.Subscriber, error) {
+	if name == "" {
+		return nil, errors.New("a consumer group needs a name")
+	}
+	return groupSubscriber{t, name}, nil
+}
+
+type groupSubscriber struct {
+	transport *Transport
+	group     string
+}
+
+// Subscribe implements message.Subscriber.
+func (s groupSubscriber) Subscribe(ctx context.Context, name string) (<-chan *message.Message, error) {
+	t := s.transport
 	from, err := t.topic(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	m := &member{ctx: ctx, deliver: deliver}
-	g, err := from.join(group, m)
-	if err != nil {
-		return err
+	// Count as a worker while joining, so that Close does not return while workers start.
+	if err := t.enter(); err != nil {
+		return nil, err
 	}
-	select {
-	case <-ctx.Done():
-	case <-t.closing:
-		cancel()
-	}
-	g.leave(m)
-	m.running.Wait()
-	return nil
+	defer t.workers.Done()
+	return from.join(ctx, s.group)
 }
+
+// Close implements message.Subscriber. Subscriptions end with their contexts, or with the transport.
+func (groupSubscriber) Close() error { return nil }
 
 // Close rejects new messages, waits for running handlers and ends all subscriptions.
 func (t *Transport) Close() error {
@@ -183,6 +194,7 @@ func (t *Transport) topic(name string) (*topic, error) {
 	return to, nil
 }
 
+// partition returns the partition of a key.
 func (t *Transport) partition(key string) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))

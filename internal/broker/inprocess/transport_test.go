@@ -102,17 +102,12 @@ func TestPublish_ReturnsWhenAcknowledged(t *testing.T) {
 func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := inprocess.New(inprocess.Config{CloseTimeout: time.Minute})
-		taken, release := make(chan struct{}), make(chan struct{})
-		go tr.Subscribe(t.Context(), "topic", "g", func(context.Context, broker.Message) error {
-			close(taken)
-			<-release // after the end of the test
-			return nil
-		})
-		defer close(release)
+		g := testmust.Get(tr.Group("g"))(t)
+		in := testmust.Get(g.Subscribe(t.Context(), "topic"))(t)
 		b := testmust.Get(broker.New(broker.Config{}, tr))(t)
 		published := make(chan error, 1)
 		go func() { published <- b.Publish(t.Context(), "topic", message("k", 0)) }()
-		<-taken
+		<-in // taken, never acknowledged
 		began := time.Now()
 		if err := tr.Close(); err != nil {
 			t.Error(err)

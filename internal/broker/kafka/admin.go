@@ -5,48 +5,84 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/IBM/sarama"
+	kafkago "github.com/segmentio/kafka-go"
 )
 
 const (
 	// askTimeout limits one request to the cluster.
 	askTimeout = 10 * time.Second
+	// metadataTTL is the maximum age of kafka-go's cached metadata. For that long, requests may go to a former leader.
+	metadataTTL = 3 * time.Second
 	// topicWait is the interval between checks whether a topic exists.
 	topicWait = 100 * time.Millisecond
 )
 
-// admin administers the cluster.
+// admin administers the cluster through kafka-go.
 type admin struct {
-	cfg Config
-	*kadm.Client
+	cfg       Config
+	transport *kafkago.Transport
+	client    *kafkago.Client
 }
 
-func newAdmin(cfg Config, more ...kgo.Opt) (*admin, error) {
-	opts, err := cfg.options()
+func newAdmin(cfg Config) (*admin, error) {
+	secure, err := cfg.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(append(opts, more...)...)
+	mechanism, err := cfg.mechanism()
 	if err != nil {
 		return nil, err
 	}
-	return &admin{cfg, kadm.NewClient(client)}, nil
+	var names []string
+	for _, each := range cfg.topics() {
+		names = append(names, cfg.KafkaTopic(each.Name))
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	transport := &kafkago.Transport{
+		Dial: dialer.DialContext, DialTimeout: dialTimeout, TLS: secure, SASL: mechanism, ClientID: clientID,
+		MetadataTTL: metadataTTL, MetadataTopics: names,
+	}
+	return &admin{cfg: cfg, transport: transport,
+		client: &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Transport: transport}}, nil
 }
 
-func (a *admin) close() { a.Client.Close() }
+func (a *admin) close() { a.transport.CloseIdleConnections() }
+
+// ask runs one request and returns when ctx ends, although kafka-go may ignore the context while it
+// waits for a connection.
+func ask[T any](ctx context.Context, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := request(ctx)
+		answers <- answer{value, err}
+	}()
+	select {
+	case got := <-answers:
+		return got.value, got.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
 
 // explained names the setting if the broker refused the login. Some brokers then only end the connection, as they also
 // do when they stop.
 func (c Config) explained(err error) error {
 	const correct = "correct the user, the password or sasl= in LETTERHEAD_BROKER"
 	switch {
-	case errors.Is(err, kerr.SaslAuthenticationFailed):
+	case errors.Is(err, kafkago.SASLAuthenticationFailed), errors.Is(err, sarama.ErrSASLAuthenticationFailed):
 		return fmt.Errorf("login failed: %s: %w", correct, err)
 	case c.SASL != "" && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
 		return fmt.Errorf("the broker ended the connection; if it does so again, %s: %w", correct, err)
@@ -70,38 +106,49 @@ const (
 	settingMaxMessage = "max.message.bytes"
 )
 
+// states returns the states of topics.
 func (a *admin) states(ctx context.Context, names []string) (map[string]*topicState, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	topics, err := a.ListTopics(ctx, names...)
+	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
+		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", a.cfg.explained(err))
 	}
-	out, existing := map[string]*topicState{}, []string{}
+	out := map[string]*topicState{}
 	for _, name := range names {
-		state := &topicState{configs: map[string]string{}}
-		if out[name] = state; len(topics[name].Partitions) == 0 {
+		out[name] = &topicState{configs: map[string]string{}}
+	}
+	var resources []kafkago.DescribeConfigRequestResource
+	for _, topic := range meta.Topics {
+		state := out[topic.Name]
+		if state == nil || topic.Error != nil && !errors.Is(topic.Error, kafkago.LeaderNotAvailable) ||
+			len(topic.Partitions) == 0 {
 			continue
 		}
-		existing = append(existing, name)
-		state.exists, state.partitions, state.replication = true, len(topics[name].Partitions), maxReplication+1
-		for _, p := range topics[name].Partitions {
+		state.exists, state.partitions, state.replication = true, len(topic.Partitions), maxReplication+1
+		for _, p := range topic.Partitions {
 			state.replication = min(state.replication, len(p.Replicas))
-			if p.Leader < 0 {
+			if p.Leader.Host == "" {
 				state.offline++
 			}
 		}
+		resources = append(resources, kafkago.DescribeConfigRequestResource{
+			ResourceType: kafkago.ResourceTypeTopic, ResourceName: topic.Name,
+			ConfigNames: []string{settingMinInsync, settingRetention, settingMaxMessage},
+		})
 	}
-	if len(existing) == 0 {
+	if len(resources) == 0 {
 		return out, nil
 	}
-	described, err := a.DescribeTopicConfigs(ctx, existing...)
+	described, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.DescribeConfigsResponse, error) {
+		return a.client.DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{Resources: resources})
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of topics: %w", err)
 	}
-	for _, topic := range described {
-		for _, entry := range topic.Configs {
-			out[topic.Name].configs[entry.Key] = entry.MaybeValue()
+	for _, r := range described.Resources {
+		for _, entry := range r.ConfigEntries {
+			out[r.ResourceName].configs[entry.ConfigName] = entry.ConfigValue
 		}
 	}
 	return out, nil
@@ -191,21 +238,27 @@ func (a *admin) ensureTopics(ctx context.Context) error {
 }
 
 func (a *admin) create(ctx context.Context, topics []Topic) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	replication := int16(-1)
-	if a.cfg.Replication > 0 {
-		replication = int16(a.cfg.Replication)
+	request := &kafkago.CreateTopicsRequest{}
+	for _, each := range topics {
+		topic := kafkago.TopicConfig{Topic: a.cfg.KafkaTopic(each.Name), NumPartitions: each.Partitions,
+			ReplicationFactor: -1}
+		if a.cfg.Replication > 0 {
+			topic.ReplicationFactor = a.cfg.Replication
+		}
+		for name, value := range a.cfg.wanted(each) {
+			topic.ConfigEntries = append(topic.ConfigEntries, kafkago.ConfigEntry{ConfigName: name, ConfigValue: value})
+		}
+		request.Topics = append(request.Topics, topic)
+	}
+	done, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.CreateTopicsResponse, error) {
+		return a.client.CreateTopics(ctx, request)
+	})
+	if err != nil {
+		return fmt.Errorf("create topics: %w", err)
 	}
 	var errs []error
-	for _, each := range topics {
-		settings := map[string]*string{}
-		for name, value := range a.cfg.wanted(each) {
-			settings[name] = &value
-		}
-		name := a.cfg.KafkaTopic(each.Name)
-		_, err := a.CreateTopic(ctx, int32(each.Partitions), replication, settings, name)
-		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) { // another node created it first
+	for name, err := range done.Errors {
+		if err != nil && !errors.Is(err, kafkago.TopicAlreadyExists) { // another node created it first
 			errs = append(errs, fmt.Errorf("create topic %s: %w", name, err))
 		}
 	}
@@ -221,13 +274,15 @@ func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 	for {
 		states, err := a.states(ctx, names)
 		ready := err == nil
-		for _, s := range states {
+		partitions := map[string]int{}
+		for name, s := range states {
 			ready = ready && s.exists && s.offline == 0
+			partitions[name] = s.partitions
 		}
 		if ready {
 			// Leaders reject requests for offsets until they know that they lead, which may be later than other brokers
 			// know it.
-			_, err = a.extents(ctx, names)
+			_, err = a.extents(ctx, partitions)
 			ready = err == nil
 		}
 		if ready {

@@ -67,12 +67,16 @@ type Secret string
 
 const hidden = "[hidden]"
 
+// String implements fmt.Stringer.
 func (Secret) String() string { return hidden }
 
+// GoString implements fmt.GoStringer.
 func (Secret) GoString() string { return hidden }
 
+// LogValue implements slog.LogValuer.
 func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 
+// MarshalText implements encoding.TextMarshaler.
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 // Topic is a topic that Letterhead creates and uses.

@@ -1,9 +1,12 @@
 // Package kafka is the broker for distributed installations.
 //
-// The crawl topics carry the messages of a broker.Bus, as a broker.Transport. The topics of record (ledger, brands),
-// which external systems such as a data warehouse consume, are written by Records; docs/events.md describes the format
-// of their messages. Both use the same producers, which are idempotent and wait for all in-sync replicas, and the same
-// partitioner.
+// Two clients share one configuration, one set of topics and one partitioner:
+//
+//   - The crawl topics use watermill-kafka (sarama), as a broker.Transport of a broker.Bus, with
+//     consumer groups and an idempotent producer that waits for all in-sync replicas.
+//   - The topics of record (ledger, brands), which external systems such as a data warehouse consume,
+//     are written in batches with kafka-go (Records). docs/events.md describes the format of their
+//     messages.
 //
 // In Kafka the name of a topic has a prefix. Missing topics are created. An existing topic with
 // different settings is used unchanged, with a warning. In particular the number of partitions is not

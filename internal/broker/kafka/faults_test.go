@@ -237,7 +237,7 @@ func TestBrokerDown_LogsEachChangeOnce(t *testing.T) {
 				}
 			}()
 		}
-		if _, ok := testwait.Until(timeout, func() bool { return output.count("level=DEBUG", "kafka: connect to") >= 20*(round+1) }); !ok {
+		if _, ok := testwait.Until(timeout, func() bool { return output.count("level=DEBUG", "kafka: publish to") >= 20*(round+1) }); !ok {
 			t.Fatalf("few attempts failed:\n%s", output)
 		}
 		link.Resume()

@@ -1,17 +1,17 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"letterhead/internal/broker"
 )
@@ -90,10 +90,10 @@ func Inspect(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return report, fmt.Errorf("inspect kafka: %w", err)
 	}
-	var existing []string
+	existing := map[string]int{}
 	for name, s := range states {
 		if s.exists {
-			existing = append(existing, name)
+			existing[name] = s.partitions
 		}
 	}
 	extents, err := a.extents(ctx, existing)
@@ -149,30 +149,37 @@ func reach(ctx context.Context, addresses []string) []BrokerReport {
 
 // extent is the range of offsets in a partition, from first up to but excluding end.
 type extent struct {
-	partition  int32
+	partition  int
 	first, end int64
 }
 
-// extents returns the extents of the partitions of topics.
-func (a *admin) extents(ctx context.Context, topics []string) (map[string][]extent, error) {
+// extents returns the extents of topics. Its argument maps their names to their numbers of partitions.
+func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string][]extent, error) {
+	request := &kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{}}
+	for name, partitions := range topics {
+		for p := range partitions {
+			request.Topics[name] = append(request.Topics[name], kafkago.FirstOffsetOf(p), kafkago.LastOffsetOf(p))
+		}
+	}
 	out := map[string][]extent{}
-	if len(topics) == 0 {
+	if len(request.Topics) == 0 {
 		return out, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	starts, err := a.ListStartOffsets(ctx, topics...)
-	if err = cmp.Or(err, starts.Error()); err != nil {
-		return nil, fmt.Errorf("request offsets: %w", err)
-	}
-	ends, err := a.ListEndOffsets(ctx, topics...)
-	if err = cmp.Or(err, ends.Error()); err != nil {
-		return nil, fmt.Errorf("request offsets: %w", err)
-	}
-	starts.Each(func(first kadm.ListedOffset) {
-		end, _ := ends.Lookup(first.Topic, first.Partition)
-		out[first.Topic] = append(out[first.Topic], extent{first.Partition, first.Offset, end.Offset})
+	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListOffsetsResponse, error) {
+		return a.client.ListOffsets(ctx, request)
 	})
+	if err != nil {
+		return nil, fmt.Errorf("request offsets: %w", err)
+	}
+	for name, partitions := range answer.Topics {
+		for _, p := range partitions {
+			if p.Error != nil {
+				return nil, fmt.Errorf("request offsets of %s, partition %d: %w", name, p.Partition, p.Error)
+			}
+			out[name] = append(out[name], extent{p.Partition, p.FirstOffset, p.LastOffset})
+		}
+		slices.SortFunc(out[name], func(a, b extent) int { return a.partition - b.partition })
+	}
 	return out, nil
 }
 
@@ -185,21 +192,30 @@ type subscription struct{ topic, group string }
 // lags measures the lag of the groups whose names have the configured prefix, by their committed offsets. also lists
 // groups whose lag counts from the beginning of a topic if they have not committed an offset.
 func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []subscription) ([]GroupLag, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	groups, err := a.groups(ctx, also)
 	if err != nil {
 		return nil, err
 	}
 	var out []GroupLag
 	for _, group := range groups {
-		committed, err := a.FetchOffsets(ctx, a.cfg.TopicPrefix+group)
+		request := &kafkago.OffsetFetchRequest{GroupID: a.cfg.TopicPrefix + group, Topics: map[string][]int{}}
+		for name, partitions := range extents {
+			for _, p := range partitions {
+				request.Topics[name] = append(request.Topics[name], p.partition)
+			}
+		}
+		answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.OffsetFetchResponse, error) {
+			return a.client.OffsetFetch(ctx, request)
+		})
+		if err == nil {
+			err = answer.Error
+		}
 		if err != nil {
 			return nil, fmt.Errorf("request the offsets of group %s: %w", group, err)
 		}
 		for _, each := range a.cfg.topics() {
 			name := a.cfg.KafkaTopic(each.Name)
-			behind, known := lag(extents[name], committed[name])
+			behind, known := lag(extents[name], answer.Topics[name])
 			if known || slices.Contains(also, subscription{each.Name, group}) {
 				out = append(out, GroupLag{Group: group, Topic: each.Name, Messages: behind})
 			}
@@ -210,20 +226,27 @@ func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []su
 
 // lag returns the number of messages that a group still has to read from a topic. known is false if the
 // group has never committed an offset of the topic.
-func lag(extents []extent, committed map[int32]kadm.OffsetResponse) (behind int64, known bool) {
-	for _, e := range extents {
-		at := int64(0)
-		if p, ok := committed[e.partition]; ok && p.At >= 0 && p.Err == nil {
-			at, known = p.At, true
+func lag(extents []extent, committed []kafkago.OffsetFetchPartition) (behind int64, known bool) {
+	at := map[int]int64{}
+	for _, p := range committed {
+		if p.CommittedOffset >= 0 && p.Error == nil {
+			at[p.Partition], known = p.CommittedOffset, true
 		}
-		behind += max(0, e.end-max(e.first, at))
+	}
+	for _, e := range extents {
+		behind += max(0, e.end-max(e.first, at[e.partition]))
 	}
 	return behind, known
 }
 
 // groups returns the names of the groups that have the configured prefix, without the prefix.
 func (a *admin) groups(ctx context.Context, also []subscription) ([]string, error) {
-	all, err := a.ListGroups(ctx)
+	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListGroupsResponse, error) {
+		return a.client.ListGroups(ctx, &kafkago.ListGroupsRequest{})
+	})
+	if err == nil {
+		err = answer.Error
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list consumer groups: %w", err)
 	}
@@ -231,12 +254,17 @@ func (a *admin) groups(ctx context.Context, also []subscription) ([]string, erro
 	for _, s := range also {
 		seen[s.group] = true
 	}
-	for _, g := range all.Groups() {
-		if name, ours := strings.CutPrefix(g, a.cfg.TopicPrefix); ours && len(seen) < maxGroups {
+	for _, g := range answer.Groups {
+		if name, ours := strings.CutPrefix(g.GroupID, a.cfg.TopicPrefix); ours && len(seen) < maxGroups {
 			seen[name] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(seen)), nil
+	var out []string
+	for name := range seen {
+		out = append(out, name)
+	}
+	sort.Strings(out)
+	return out, nil
 }
 
 // currentLags measures the lag of all groups now.
@@ -245,26 +273,32 @@ func (a *admin) currentLags(ctx context.Context, also []subscription) ([]GroupLa
 	for _, each := range a.cfg.topics() {
 		names = append(names, a.cfg.KafkaTopic(each.Name))
 	}
-	existing, err := a.existing(ctx, names)
+	topics, err := a.partitions(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	extents, err := a.extents(ctx, existing)
+	extents, err := a.extents(ctx, topics)
 	if err != nil {
 		return nil, err
 	}
 	return a.lags(ctx, extents, also)
 }
 
-// existing returns the names of the topics that exist.
-func (a *admin) existing(ctx context.Context, names []string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	topics, err := a.ListTopics(ctx, names...)
+// partitions returns the numbers of partitions of the topics that exist.
+func (a *admin) partitions(ctx context.Context, names []string) (map[string]int, error) {
+	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
+		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
+	})
 	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", a.cfg.explained(err))
+		return nil, fmt.Errorf("list partitions: %w", err)
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return len(topics[name].Partitions) == 0 }), nil
+	out := map[string]int{}
+	for _, t := range meta.Topics {
+		if len(t.Partitions) > 0 && (t.Error == nil || errors.Is(t.Error, kafkago.LeaderNotAvailable)) {
+			out[t.Name] = len(t.Partitions)
+		}
+	}
+	return out, nil
 }
 
 // watchLag updates the lag gauge until ctx ends.

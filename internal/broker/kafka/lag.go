@@ -25,8 +25,10 @@ func newLagGauge() *lagGauge {
 		[]string{"lane", "group"}, nil)}
 }
 
+// Describe implements prometheus.Collector.
 func (g *lagGauge) Describe(to chan<- *prometheus.Desc) { to <- g.description }
 
+// Collect implements prometheus.Collector.
 func (g *lagGauge) Collect(to chan<- prometheus.Metric) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -4,53 +4,74 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/IBM/sarama"
+	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
 
 	"letterhead/internal/broker"
 )
 
-// Headers of messages in topics of work. Earlier releases, which run beside this one during an upgrade, need both.
-const (
-	headerWorkID  = "_watermill_message_uuid"
-	headerWorkKey = "letterhead_key"
-)
+// format converts between messages of a Bus and of Kafka.
+type format struct{}
+
+var _ wkafka.MarshalerUnmarshaler = format{}
+
+// Marshal implements wkafka.Marshaler. The key determines the partition.
+func (format) Marshal(topic string, m *message.Message) (*sarama.ProducerMessage, error) {
+	out, err := wkafka.DefaultMarshaler{}.Marshal(topic, m)
+	if err != nil {
+		return nil, err
+	}
+	out.Key = sarama.StringEncoder(broker.KeyOf(m))
+	return out, nil
+}
+
+// Unmarshal implements wkafka.Unmarshaler. It never fails, because after an error watermill would leave
+// the group and read the same message again, forever. A message that no Bus published is converted by
+// broker.Unreadable, so that the Bus dead-letters it.
+func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
+	var id string
+	meta := map[string]string{}
+	kept := 0
+	for _, h := range in.Headers {
+		switch {
+		case h == nil:
+		case string(h.Key) == wkafka.UUIDHeaderKey:
+			id = string(h.Value)
+		case kept < maxHeaders:
+			meta[string(h.Key)] = string(h.Value)
+			kept++
+		}
+	}
+	m := message.NewMessage(id, in.Value)
+	m.Metadata = meta
+	if reason := unreadable(in, m); reason != "" {
+		source := fmt.Sprintf("%s/%d/%d", in.Topic, in.Partition, in.Offset)
+		key := cmp.Or(string(in.Key), source)
+		if id == "" || len(id) > broker.MaxKeyBytes {
+			id = source
+		}
+		return broker.Unreadable(id, key, in.Value, reason+" (at "+source+")"), nil
+	}
+	return m, nil
+}
 
 // maxHeaders limits the headers of a message. It is enough for the maximum metadata and the headers of the Bus.
 const maxHeaders = broker.MaxMetadata + 8
 
-// crawlRecord converts a message to a record of a topic of work. The key determines the partition.
-func crawlRecord(m broker.Message) *kgo.Record {
-	r := withHeaders(m, headerWorkID)
-	r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerWorkKey, Value: r.Key})
-	return r
-}
-
-// received converts a record of a topic of work to a message. One that no Bus published is converted by
-// broker.Unreadable, so that the Bus dead-letters it.
-func received(r *kgo.Record) broker.Message {
-	m := messageOf(r, headerWorkID)
-	key := m.Metadata[headerWorkKey]
-	delete(m.Metadata, headerWorkKey)
-	reason := ""
-	switch {
-	case m.ID == "":
-		reason = "it has no message id"
+// unreadable returns the reason why a message cannot have been published by a Bus, or "".
+func unreadable(in *sarama.ConsumerMessage, m *message.Message) string {
+	switch key := broker.KeyOf(m); {
+	case m.UUID == "":
+		return "it has no message id"
 	case key == "":
-		reason = "it has no key of ours"
+		return "it has no key of ours"
 	case len(key) > broker.MaxKeyBytes:
-		reason = "its key is too long"
-	case len(r.Value) > broker.MaxPayloadBytes:
-		reason = "its payload is too large"
-	case len(r.Headers) > maxHeaders:
-		reason = "it has too many headers"
+		return "its key is too long"
+	case len(in.Value) > broker.MaxPayloadBytes:
+		return "its payload is too large"
+	case len(in.Headers) > maxHeaders:
+		return "it has too many headers"
 	}
-	if reason == "" {
-		m.Key = key
-		return m
-	}
-	source := fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
-	if m.ID == "" || len(m.ID) > broker.MaxKeyBytes {
-		m.ID = source
-	}
-	return broker.Unreadable(m.ID, cmp.Or(m.Key, source), r.Value, reason+" (at "+source+")")
+	return ""
 }

@@ -2,11 +2,8 @@ package kafka
 
 import (
 	"log/slog"
-	"net"
 	"sync"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // settle is the number of measurements of the lag without a failed request after which Kafka works again. With
@@ -44,10 +41,4 @@ func (o *outage) measured() {
 	}
 	o.logger.Info("kafka works again", "failed_for", o.last.Sub(o.since).Round(time.Millisecond), "until", o.last.UTC())
 	o.since = time.Time{}
-}
-
-func (o *outage) OnBrokerConnect(to kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
-	if err != nil {
-		o.failed("connect to "+to.Host, err)
-	}
 }

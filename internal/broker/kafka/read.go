@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	kafkago "github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
 
 	"letterhead/internal/broker"
 	"letterhead/internal/delay"
@@ -27,10 +29,15 @@ type Read struct {
 	Offset    int64
 }
 
-// readWithin limits the time to read something before the end of a topic.
-const readWithin = 30 * time.Second
-
-var errNoProgress = fmt.Errorf("nothing could be read for %s", readWithin)
+const (
+	readBytes   = 1 << 20
+	readWait    = 500 * time.Millisecond
+	readTimeout = askTimeout
+	// maxReadFailures limits consecutive attempts without progress. They take about half a minute.
+	maxReadFailures = 30
+	// readAhead limits the fetched messages that are queued, in addition to one fetch per partition.
+	readAhead = 64
+)
 
 // ReadTopic reads a topic without a consumer group and passes its messages to do, one at a time. The
 // messages of a partition, and therefore of a key, are in order and may repeat. ReadTopic commits no
@@ -48,87 +55,161 @@ func ReadTopic(ctx context.Context, cfg Config, topic string, options ReadOption
 	}
 	defer a.close()
 	name := cfg.KafkaTopic(topic)
-	existing, err := a.existing(ctx, []string{name})
+	topics, err := a.partitions(ctx, []string{name})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
-	if len(existing) == 0 {
+	if topics[name] == 0 {
 		return fmt.Errorf("%w: topic %s does not exist", ErrUnknownTopic, name)
 	}
-	extents, err := a.extents(ctx, existing)
+	extents, err := a.extents(ctx, topics)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
-	r := &reader{cfg: cfg, topic: name, follow: options.Follow, do: do, ends: map[int32]int64{}}
-	from := map[int32]kgo.Offset{}
+	following := ctx
+	group, ctx := errgroup.WithContext(ctx)
+	messages := make(chan Read, readAhead)
+	var readers errgroup.Group
 	for _, e := range extents[name] {
-		at := e.end
+		r := &partitionReader{admin: a, topic: name, partition: e.partition, at: e.end, end: e.end,
+			follow: options.Follow}
 		if options.FromBeginning {
-			at = e.first
+			r.at = e.first
 		}
-		if from[e.partition] = kgo.NewOffset().At(at); at < e.end {
-			r.ends[e.partition] = e.end
-		}
+		readers.Go(func() error { return r.run(ctx, messages) })
 	}
-	err = r.read(ctx, from)
-	if options.Follow && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	group.Go(func() error {
+		defer close(messages)
+		return readers.Wait()
+	})
+	group.Go(func() error {
+		for m := range messages {
+			if err := do(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err = group.Wait()
+	if options.Follow && following.Err() != nil && errors.Is(err, following.Err()) {
 		return nil
 	}
 	return err
 }
 
-// reader reads a topic.
-type reader struct {
-	cfg    Config
-	topic  string
-	follow bool
-	do     func(Read) error
-	ends   map[int32]int64 // of the partitions whose end was not reached
+// partitionReader reads one partition.
+type partitionReader struct {
+	admin     *admin
+	topic     string
+	partition int
+	at, end   int64
+	follow    bool
 }
 
-func (r *reader) read(ctx context.Context, from map[int32]kgo.Offset) error {
-	opts, err := r.cfg.options()
-	if err != nil {
-		return err
-	}
-	// The last offset may be that of a control record, which is read like the others.
-	client, err := kgo.NewClient(append(opts, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{r.topic: from}),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())...)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	for progress := time.Now(); r.follow || len(r.ends) > 0; {
-		polling, cancel := context.WithTimeout(ctx, readWithin)
-		fetches := client.PollFetches(polling)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
+func (r *partitionReader) run(ctx context.Context, to chan<- Read) error {
+	for failures := 0; r.follow || r.at < r.end; {
+		before := r.at
+		err := r.fetch(ctx, to)
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case !fetches.Empty():
-			progress = time.Now()
-		case !r.follow && time.Since(progress) >= readWithin:
-			return fmt.Errorf("read %s: %w", r.topic, errors.Join(errNoProgress, fetches.Err()))
-		default:
-			_ = delay.For(ctx, retryAfter) // the client has its own waits, which not all errors have
 		}
-		for records := fetches.RecordIter(); !records.Done(); {
-			if err := r.handle(records.Next()); err != nil {
-				return err
-			}
+		if err == nil && (r.at > before || r.follow) {
+			failures = 0
+			continue
 		}
+		// Empty responses before the end also count, because the last offset may be a transaction
+		// marker, which is never delivered.
+		if failures++; failures == maxReadFailures {
+			return fmt.Errorf("read %s, partition %d from offset %d: %w", r.topic, r.partition, r.at,
+				errors.Join(errNoProgress, err))
+		}
+		_ = delay.For(ctx, min(time.Duration(failures)*reconnectAfter/4, 2*time.Second))
 	}
 	return nil
 }
 
-// handle passes a record on, unless it is behind the end of the topic.
-func (r *reader) handle(record *kgo.Record) error {
-	end, before := r.ends[record.Partition]
-	if record.Offset+1 >= end {
-		delete(r.ends, record.Partition)
+var errNoProgress = errors.New("nothing could be read")
+
+// fetch reads some messages and advances the offset.
+func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
+	answer, err := ask(ctx, readTimeout, func(ctx context.Context) (*kafkago.FetchResponse, error) {
+		return r.admin.client.Fetch(ctx, &kafkago.FetchRequest{
+			Topic: r.topic, Partition: r.partition, Offset: r.at, MinBytes: 1, MaxBytes: readBytes, MaxWait: readWait,
+		})
+	})
+	if err == nil && answer.Error != nil {
+		err = answer.Error
 	}
-	if record.Attrs.IsControl() || !r.follow && (!before || record.Offset >= end) {
-		return nil
+	if errors.Is(err, kafkago.OffsetOutOfRange) {
+		return r.skipDeleted(ctx, err)
 	}
-	return r.do(Read{Message: messageOf(record, HeaderID), Partition: int(record.Partition), Offset: record.Offset})
+	if err != nil {
+		return err
+	}
+	if closer, ok := answer.Records.(io.Closer); ok {
+		defer closer.Close()
+	}
+	for r.follow || r.at < r.end {
+		record, err := answer.Records.ReadRecord()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if record.Offset < r.at {
+			continue // a fetch returns whole batches
+		}
+		m, err := readRecord(record)
+		if err != nil {
+			return err
+		}
+		select {
+		case to <- Read{Message: m, Partition: r.partition, Offset: record.Offset}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		r.at = record.Offset + 1
+	}
+	return nil
+}
+
+// skipDeleted advances to the first remaining message if retention has deleted the next message.
+func (r *partitionReader) skipDeleted(ctx context.Context, cause error) error {
+	extents, err := r.admin.extents(ctx, map[string]int{r.topic: r.partition + 1})
+	if err != nil {
+		return err
+	}
+	for _, e := range extents[r.topic] {
+		if e.partition == r.partition && e.first > r.at {
+			r.at = e.first
+			return nil
+		}
+	}
+	return cause
+}
+
+func readRecord(record *kafkago.Record) (broker.Message, error) {
+	m := broker.Message{Metadata: map[string]string{}}
+	for _, h := range record.Headers {
+		if h.Key == HeaderID {
+			m.ID = string(h.Value)
+		} else if len(m.Metadata) < maxHeaders {
+			m.Metadata[h.Key] = string(h.Value)
+		}
+	}
+	key, err := kafkago.ReadAll(orNone(record.Key))
+	if err != nil {
+		return m, err
+	}
+	m.Key = string(key)
+	m.Payload, err = kafkago.ReadAll(orNone(record.Value))
+	return m, err
+}
+
+func orNone(b kafkago.Bytes) kafkago.Bytes {
+	if b == nil {
+		return kafkago.NewBytes([]byte{})
+	}
+	return b
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/ThreeDotsLabs/watermill"
+	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
 
 	"letterhead/internal/broker"
 	"letterhead/internal/delay"
@@ -18,228 +21,186 @@ const (
 	// rebalanceTimeout limits how long running handlers may delay a rebalance. A member whose handler takes
 	// longer loses its partitions and rejoins.
 	rebalanceTimeout = 15 * time.Second
-	// commitEvery is how often acknowledgements are saved.
-	commitEvery = time.Second
-	// A partition holds at most maxQueued messages and two fetches. maxFetchBytes is above maxMessageBytes: a message
-	// too large to fetch would stop its partition.
-	maxQueued     = 16
-	fetchBytes    = 256 << 10
-	maxFetchBytes = 2 << 20
-	// fetchWait is how long a broker waits for messages. Partitions that are read again wait as long.
-	fetchWait = 500 * time.Millisecond
+	// Minimum and maximum wait before another attempt to reach the brokers.
+	reconnectAfter    = 500 * time.Millisecond
+	maxReconnectAfter = 5 * time.Second
 )
 
-// Subscribe implements broker.Transport. The subscription continues until ctx ends, even while the brokers are
-// unreachable. In Kafka the name of the group has the same prefix as topics.
-func (t *Transport) Subscribe(ctx context.Context, topic, group string, deliver broker.Handler) error {
+// Group implements broker.Transport. In Kafka the name of the group has the same prefix as topics.
+func (t *Transport) Group(name string) (message.Subscriber, error) {
+	if name == "" {
+		return nil, errors.New("a consumer group needs a name")
+	}
+	return groupSubscriber{t, name}, nil
+}
+
+type groupSubscriber struct {
+	transport *Transport
+	group     string
+}
+
+// Close implements message.Subscriber. Subscriptions end with their contexts, or with the transport.
+func (groupSubscriber) Close() error { return nil }
+
+// Subscribe implements message.Subscriber. It returns immediately. The subscription continues until ctx ends,
+// even while the brokers are unreachable.
+func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	t := s.transport
 	name, err := t.topicName(topic)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	opts, err := t.cfg.options()
+	config, err := t.cfg.consumerConfig()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t.mu.Lock()
-	closing := t.closing
-	if !closing {
-		t.subscriptions.Add(1)
+	defer t.mu.Unlock()
+	if t.closing {
+		return nil, broker.ErrClosed
 	}
-	t.mu.Unlock()
-	if closing {
-		return broker.ErrClosed
-	}
-	defer t.subscriptions.Done()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(t.ending, cancel)()
-	s := &member{Transport: t, topic: name, deliver: deliver, ctx: ctx, assigned: map[int32]*assignment{}}
-	s.client, err = kgo.NewClient(append(opts, kgo.WithHooks(t.outage),
-		kgo.ConsumerGroup(t.cfg.TopicPrefix+group), kgo.ConsumeTopics(name),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // a new group starts with the oldest message
-		kgo.Balancers(kgo.RangeBalancer()), kgo.SessionTimeout(t.cfg.SessionTimeout),
-		kgo.HeartbeatInterval(t.cfg.SessionTimeout/4), kgo.RebalanceTimeout(rebalanceTimeout),
-		kgo.FetchMaxPartitionBytes(fetchBytes), kgo.FetchMaxBytes(maxFetchBytes), kgo.FetchMaxWait(fetchWait),
-		kgo.BlockRebalanceOnPoll(),
-		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(commitEvery),
-		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
-			s.revoke(revoked[name])
-		}),
-		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { s.revoke(lost[name]) }),
-	)...)
+	from, err := wkafka.NewSubscriber(wkafka.SubscriberConfig{
+		Brokers: t.cfg.Brokers, Unmarshaler: format{}, ConsumerGroup: t.cfg.TopicPrefix + s.group,
+		OverwriteSaramaConfig: config, NackResendSleep: t.cfg.RedeliverAfter, ReconnectRetrySleep: reconnectAfter,
+	}, holdingLogger{quietLogger{t.cfg.Logger, t.outage}, ctx, new(atomic.Int64)})
 	if err != nil {
-		return fmt.Errorf("subscribe to kafka: %w", err)
+		cancel()
+		return nil, fmt.Errorf("subscribe to kafka: %w", err)
 	}
-	t.lag.follow(topic, group)
-	s.run()
-	return nil
+	t.lag.follow(topic, s.group)
+	stop := context.AfterFunc(t.ending, cancel)
+	out := make(chan *message.Message)
+	t.subscriptions.Go(func() {
+		defer cancel()
+		defer stop()
+		defer close(out)
+		d := &delivery{topic: name, out: out, maxWait: closeTimeout, logger: t.cfg.Logger, outage: t.outage}
+		d.run(ctx, from)
+	})
+	return out, nil
 }
 
-// member is a member of a group.
-type member struct {
-	*Transport
-	client  *kgo.Client
-	topic   string
-	deliver broker.Handler
-	ctx     context.Context // ends with the subscription
-
-	mu       sync.Mutex
-	assigned map[int32]*assignment // partitions whose messages are being handled
-	running  sync.WaitGroup
+// delivery forwards the messages of one subscription from watermill to the Bus, so that the
+// subscription ends gracefully. When its context ends, watermill would drop pending messages and leave
+// the group immediately, and another member would get messages whose handlers are still running here.
+type delivery struct {
+	topic    string
+	out      chan<- *message.Message
+	maxWait  time.Duration
+	logger   *slog.Logger
+	outage   *outage
+	underWay sync.WaitGroup
 }
 
-// assignment are messages of a partition that are being handled.
-type assignment struct {
-	ctx      context.Context // of handlers
-	cancel   context.CancelFunc
-	ended    chan struct{} // closed when no handler runs
-	stopping atomic.Bool   // no further message is begun
-
-	// Under the lock of the member.
-	partition map[string][]int32
-	queue     []*kgo.Record
-	paused    bool // nothing is fetched
-
-	mu      sync.Mutex
-	revoked bool // nothing is acknowledged any more
-}
-
-// run handles messages until the subscription ends, and waits for running handlers.
-func (s *member) run() {
-	for s.ctx.Err() == nil {
-		fetches := s.client.PollFetches(s.ctx)
-		fetches.EachError(func(_ string, _ int32, err error) {
-			if s.ctx.Err() == nil && !errors.Is(err, kgo.ErrClientClosed) {
-				s.outage.failed("read "+s.topic, err)
-				_ = delay.For(s.ctx, retryAfter) // the client has its own waits, which not all errors have
+func (d *delivery) run(ctx context.Context, from *wkafka.Subscriber) {
+	// inner ends after the handlers have ended.
+	inner, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		leave()
+		if err := from.Close(); err != nil {
+			d.logger.Warn("kafka: closing a subscription failed", "topic", d.topic, "error", err)
+		}
+	}()
+	in := d.connect(ctx, inner, from)
+	if in == nil {
+		return
+	}
+	for {
+		select {
+		case m, open := <-in:
+			if !open || !d.forward(ctx, m) {
+				d.drain()
+				return
 			}
-		})
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			if len(p.Records) > 0 {
-				s.begin(p.Partition, p.Records)
-			}
-		})
-		s.client.AllowRebalance()
+		case <-ctx.Done():
+			d.drain()
+			return
+		}
 	}
-	if !waitFor(s.running.Wait, closeTimeout) {
-		s.cfg.Logger.Warn(
-			"kafka: a handler is still running after the end of its subscription; its message will be redelivered",
-			"topic", s.topic)
-	}
-	leaving, cancel := context.WithTimeout(context.Background(), closeTimeout) // s.ctx has ended
-	defer cancel()
-	err := s.client.CommitMarkedOffsets(leaving)
-	if err = errors.Join(err, s.client.LeaveGroupContext(leaving)); err != nil {
-		s.cfg.Logger.Warn("kafka: closing a subscription failed", "topic", s.topic, "error", err)
-	}
-	s.client.CloseAllowingRebalance()
-	s.running.Wait()
 }
 
-// waitFor reports whether a wait has ended within a time.
-func waitFor(wait func(), limit time.Duration) bool {
+// connect subscribes and retries until it succeeds. It returns nil if ctx ends.
+func (d *delivery) connect(ctx, inner context.Context, from *wkafka.Subscriber) <-chan *message.Message {
+	for wait := reconnectAfter; ; wait = min(2*wait, maxReconnectAfter) {
+		in, err := from.Subscribe(inner, d.topic)
+		if err == nil {
+			return in
+		}
+		d.outage.failed("subscribe to "+d.topic, err)
+		if delay.For(ctx, wait) != nil {
+			return nil
+		}
+	}
+}
+
+// forward delivers one message. It returns false if ctx ended before the message was received.
+func (d *delivery) forward(ctx context.Context, m *message.Message) bool {
+	of, cancel := context.WithCancel(m.Context()) // ends with the subscription, or with watermill's context
+	stop := context.AfterFunc(ctx, cancel)
+	m.SetContext(of)
+	select {
+	case d.out <- m:
+	case <-ctx.Done():
+		stop()
+		cancel()
+		return false
+	}
+	d.underWay.Go(func() {
+		defer cancel()
+		defer stop()
+		select {
+		case <-m.Acked():
+		case <-m.Nacked():
+		}
+	})
+	return true
+}
+
+// drain waits for running handlers, up to a limit.
+func (d *delivery) drain() {
 	done := make(chan struct{})
 	go func() {
-		wait()
+		d.underWay.Wait()
 		close(done)
 	}()
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(d.maxWait)
 	defer timer.Stop()
 	select {
 	case <-done:
-		return true
 	case <-timer.C:
-		return false
+		d.logger.Warn(
+			"kafka: a handler is still running after the end of its subscription; its message will be redelivered",
+			"topic", d.topic)
 	}
 }
 
-// begin handles messages of a partition in another goroutine, after those that it handles already.
-func (s *member) begin(partition int32, records []*kgo.Record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.assigned[partition]
-	if a == nil {
-		a = &assignment{partition: map[string][]int32{s.topic: {partition}}, ended: make(chan struct{})}
-		a.ctx, a.cancel = context.WithCancel(s.ctx)
-		s.assigned[partition] = a
-		s.running.Go(func() {
-			defer close(a.ended)
-			defer a.cancel()
-			for r := s.next(partition, a); r != nil && s.handle(a, r); {
-				r = s.next(partition, a)
-			}
-		})
-	}
-	if a.queue = append(a.queue, records...); len(a.queue) > maxQueued && !a.paused {
-		a.paused = true
-		s.client.PauseFetchPartitions(a.partition)
-	}
+// holdingLogger is the logger of one subscription. It slows down rejoining: after a failure watermill rejoins a group
+// immediately, so a group without permission would keep a processor busy and fill the log. The only place where a delay
+// can be inserted is the message that watermill logs after the failure.
+type holdingLogger struct {
+	quietLogger
+	ctx      context.Context // of the subscription
+	failures *atomic.Int64   // since the last received message
 }
 
-// next returns the next message of a partition; nil if there is none, which ends the assignment.
-func (s *member) next(partition int32, a *assignment) *kgo.Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a.paused && len(a.queue) <= maxQueued/2 {
-		a.paused = false
-		s.client.ResumeFetchPartitions(a.partition)
+// groupFailed is the message that watermill 3.1 logs when joining or reading a group failed.
+const groupFailed = "Group consume error"
+
+// Error implements watermill.LoggerAdapter.
+func (l holdingLogger) Error(msg string, err error, fields watermill.LogFields) {
+	l.quietLogger.Error(msg, err, fields)
+	if msg != groupFailed {
+		return
 	}
-	if len(a.queue) == 0 {
-		if s.assigned[partition] == a {
-			delete(s.assigned, partition)
-		}
-		return nil
-	}
-	r := a.queue[0]
-	a.queue = a.queue[1:]
-	return r
+	_ = delay.For(l.ctx, min(reconnectAfter<<min(l.failures.Add(1)-1, maxDoublings), maxReconnectAfter))
 }
 
-// handle delivers a message until it is acknowledged. It returns false if the partition was revoked or the subscription
-// has ended before that.
-func (s *member) handle(a *assignment, r *kgo.Record) bool {
-	for !a.stopping.Load() && s.ctx.Err() == nil {
-		if err := s.deliver(a.ctx, received(r)); err == nil {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			if !a.revoked {
-				s.client.MarkCommitRecords(r)
-			}
-			return true
-		}
-		_ = delay.For(a.ctx, s.cfg.RedeliverAfter)
-	}
-	return false
-}
+// maxDoublings prevents an overflow before the wait is limited.
+const maxDoublings = 10
 
-// revoke ends the work on partitions, and saves what was acknowledged. Running handlers have a part of the time of the
-// rebalance to end.
-func (s *member) revoke(partitions []int32) {
-	s.mu.Lock()
-	var ending []*assignment
-	for _, p := range partitions {
-		if a := s.assigned[p]; a != nil {
-			ending = append(ending, a)
-			delete(s.assigned, p)
-			a.stopping.Store(true)
-		}
-	}
-	s.mu.Unlock()
-	waitFor(func() {
-		for _, a := range ending {
-			<-a.ended
-		}
-	}, rebalanceTimeout-answerTimeout)
-	for _, a := range ending {
-		a.mu.Lock()
-		a.revoked = true
-		a.mu.Unlock()
-		a.cancel()
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), answerTimeout)
-	defer cancel()
-	if err := s.client.CommitMarkedOffsets(ctx); err != nil {
-		s.outage.failed("commit "+s.topic, err)
-	}
-	s.client.ResumeFetchPartitions(map[string][]int32{s.topic: partitions})
-}
+// Trace implements watermill.LoggerAdapter: it is called for each received message.
+func (l holdingLogger) Trace(string, watermill.LogFields) { l.failures.Store(0) }
+
+// With implements watermill.LoggerAdapter.
+func (l holdingLogger) With(watermill.LogFields) watermill.LoggerAdapter { return l }

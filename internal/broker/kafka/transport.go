@@ -4,40 +4,66 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/IBM/sarama"
+	"github.com/ThreeDotsLabs/watermill"
+	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 	"letterhead/internal/telemetry"
 )
 
-// Limits for unresponsive brokers.
+// Limits for unresponsive brokers. With them a Publish to a hanging broker fails after about half a
+// minute, even without a deadline.
 const (
 	dialTimeout = 5 * time.Second
-	// answerTimeout limits the wait for a response, in addition to what the request itself allows.
-	answerTimeout = 5 * time.Second
-	// ackTimeout limits how long a broker waits for its replicas.
-	ackTimeout = 4 * time.Second
-	// Minimum and maximum wait before another attempt of a request.
-	retryAfter    = 100 * time.Millisecond
-	maxRetryAfter = time.Second
-	maxDoublings  = 10 // prevents an overflow before the wait is limited
-	// metadataMinAge is the least time between two requests for the leaders of partitions.
-	metadataMinAge = 250 * time.Millisecond
+	// netTimeout limits the wait for a response. It is longer than ackTimeout, which limits how long
+	// the broker waits for its replicas.
+	netTimeout      = 5 * time.Second
+	ackTimeout      = 4 * time.Second
+	metadataTimeout = 10 * time.Second
+	// connectAttempts limits how often sarama is started. Each time it requests the producer's id from
+	// a random broker. If that broker is down, sarama retries the same broker, by default 50 times.
+	connectAttempts = 40
+	idRetries       = 2
+	// sarama's own retries, 100 ms apart, handle broken connections. The retries of sendOne, with
+	// longer waits, handle a moved leader.
+	saramaRetries  = 3
+	sendRetryAfter = 50 * time.Millisecond
+	maxSendRetry   = time.Second
+	sendFor        = 20 * time.Second // no attempt starts after this time
+	// maxSending limits the messages being sent. A message whose Publish has given up counts until sarama gives up,
+	// too.
+	maxSending = 256
 )
+
+// Memory of a consumer: a partition holds at most channelBuffer messages and two fetches.
+const (
+	channelBuffer = 16
+	fetchBytes    = 256 << 10
+	maxFetchBytes = 2 << 20 // above maxMessageBytes: a message too large to fetch would stop its partition
+)
+
+// protocolVersion is the oldest supported version of brokers. Kafka 4 rejects older clients.
+var protocolVersion = sarama.V2_1_0_0
 
 // ErrUnknownTopic means that the topic is not in the configuration.
 var ErrUnknownTopic = errors.New("no such topic")
 
 // Transport is the transport of a broker.Bus.
 type Transport struct {
-	cfg     Config
-	admin   *admin
-	records *Records
-	lag     *lagGauge
-	outage  *outage
+	cfg       Config
+	admin     *admin
+	publisher *wkafka.Publisher
+	records   *Records
+	sending   chan struct{} // one token per message being sent
+	lag       *lagGauge
+	outage    *outage
 
 	ending context.Context // ends the subscriptions
 	end    context.CancelFunc
@@ -45,7 +71,6 @@ type Transport struct {
 	mu            sync.Mutex
 	closing       bool // no new subscriptions
 	closed        bool // no new messages
-	producers     map[string]*producer
 	subscriptions sync.WaitGroup
 	publishing    sync.WaitGroup
 	background    sync.WaitGroup
@@ -63,31 +88,195 @@ func New(ctx context.Context, cfg Config) (*Transport, error) {
 	if cfg.SASL == Plain && !cfg.TLS {
 		cfg.Logger.Warn("the password for kafka is sent unencrypted: sasl=plain without tls=true")
 	}
-	t := &Transport{cfg: cfg, lag: newLagGauge(), producers: map[string]*producer{},
-		outage: &outage{logger: cfg.Logger, quiet: settle * cfg.LagEvery}}
-	t.records = &Records{t}
-	t.ending, t.end = context.WithCancel(context.Background()) // Close ends it
-	var err error
-	if t.admin, err = newAdmin(cfg, kgo.WithHooks(t.outage)); err != nil {
+	admin, err := newAdmin(cfg)
+	if err != nil {
 		return nil, err
 	}
-	if err = t.admin.ensureTopics(ctx); err != nil {
-		err = fmt.Errorf("topics of kafka: %w", err)
-	} else if err = telemetry.Register(cfg.Registerer, t.lag); err != nil {
-		err = fmt.Errorf("register broker metrics: %w", err)
-	}
-	if err != nil {
+	t := &Transport{cfg: cfg, admin: admin, sending: make(chan struct{}, maxSending), lag: newLagGauge(),
+		outage: &outage{logger: cfg.Logger, quiet: settle * cfg.LagEvery}}
+	t.ending, t.end = context.WithCancel(context.Background()) // Close ends it
+	if err := t.open(ctx); err != nil {
 		t.end()
-		t.admin.close()
+		admin.close()
 		return nil, err
 	}
 	t.background.Go(func() { t.watchLag(t.ending) })
 	return t, nil
 }
 
-func (t *Transport) Publish(ctx context.Context, topic string, messages ...broker.Message) error {
-	_, err := t.publish(ctx, topic, messages, crawlRecord)
-	return err
+func (t *Transport) open(ctx context.Context) error {
+	if err := t.admin.ensureTopics(ctx); err != nil {
+		return fmt.Errorf("topics of kafka: %w", err)
+	}
+	t.records = &Records{cfg: t.cfg, admin: t.admin, outage: t.outage}
+	config, err := t.cfg.producerConfig()
+	if err != nil {
+		return err
+	}
+	// sarama connects here and takes no context.
+	connected := make(chan error, 1)
+	go func() {
+		var err error
+		for range connectAttempts {
+			t.publisher, err = wkafka.NewPublisher(wkafka.PublisherConfig{
+				Brokers: t.cfg.Brokers, Marshaler: format{}, OverwriteSaramaConfig: config,
+			}, quietLogger{t.cfg.Logger, t.outage})
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+		}
+		connected <- err
+	}()
+	select {
+	case err = <-connected:
+	case <-ctx.Done():
+		go func() { // ends within the limits above
+			if <-connected == nil {
+				t.publisher.Close()
+			}
+		}()
+		return fmt.Errorf("connect to kafka: %w", ctx.Err())
+	}
+	if err != nil {
+		return fmt.Errorf("connect to kafka: %w", t.cfg.explained(err))
+	}
+	if err := telemetry.Register(t.cfg.Registerer, t.lag); err != nil {
+		return errors.Join(fmt.Errorf("register broker metrics: %w", err), t.publisher.Close())
+	}
+	return nil
+}
+
+func (c Config) clientConfig(base *sarama.Config) (*sarama.Config, error) {
+	base.ClientID = clientID
+	base.Version = protocolVersion
+	base.ChannelBufferSize = channelBuffer
+	base.Net.DialTimeout, base.Net.ReadTimeout, base.Net.WriteTimeout = dialTimeout, netTimeout, netTimeout
+	base.Metadata.Timeout = metadataTimeout
+	base.Metadata.Full = false // do not cache metadata of other topics
+	base.Metadata.AllowAutoTopicCreation = false
+	base.Metadata.Retry.Backoff = 250 * time.Millisecond
+	return base, c.secure(base)
+}
+
+// producerConfig modifies watermill's defaults, because a new configuration would replace them.
+func (c Config) producerConfig() (*sarama.Config, error) {
+	p := wkafka.DefaultSaramaSyncPublisherConfig()
+	p.Producer.RequiredAcks = sarama.WaitForAll
+	p.Producer.Idempotent = true
+	p.Net.MaxOpenRequests = 1 // required for idempotence
+	p.Producer.Partitioner = sarama.NewHashPartitioner
+	p.Producer.Timeout = ackTimeout
+	p.Producer.Retry.Max = saramaRetries
+	p.Producer.Transaction.Retry.Max = idRetries
+	p.Producer.MaxMessageBytes = maxMessageBytes - 1<<10 // the broker also counts the frame
+	return c.clientConfig(p)
+}
+
+func (c Config) consumerConfig() (*sarama.Config, error) {
+	s := wkafka.DefaultSaramaSubscriberConfig()
+	s.Consumer.Offsets.Initial = sarama.OffsetOldest // a new group starts with the oldest message
+	s.Consumer.Group.Session.Timeout = c.SessionTimeout
+	s.Consumer.Group.Heartbeat.Interval = c.SessionTimeout / 4
+	s.Consumer.Group.Rebalance.Timeout = rebalanceTimeout
+	s.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{sarama.NewBalanceStrategyRange()}
+	s.Consumer.Fetch.Default = fetchBytes
+	s.Consumer.Fetch.Max = maxFetchBytes
+	return c.clientConfig(s)
+}
+
+// Publish implements broker.Transport. It returns when the context of a message ends.
+func (t *Transport) Publish(topic string, messages ...*message.Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	name, err := t.topicName(topic)
+	if err != nil {
+		return err
+	}
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.publishing.Done()
+	ctx := messages[0].Context()
+	// watermill sends messages one after the other, each with a round trip. Messages with different
+	// keys need no order, so they are sent concurrently.
+	results := make(chan error, len(messages))
+	keys := byKey(messages)
+	for _, of := range keys {
+		go func() { results <- t.send(ctx, name, of) }()
+	}
+	var errs []error
+	for range keys {
+		select {
+		case err := <-results:
+			if err != nil {
+				errs = append(errs, err)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// send publishes the messages of one key, in order, and stops at the first that fails.
+func (t *Transport) send(ctx context.Context, topic string, messages []*message.Message) error {
+	for _, m := range messages {
+		select {
+		case t.sending <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err := t.sendOne(ctx, topic, m)
+		<-t.sending
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendOne publishes one message, with retries for a limited time.
+func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Message) error {
+	begun, wait := time.Now(), sendRetryAfter
+	for {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := t.publisher.Publish(topic, m)
+		if err == nil || isPermanent(err) {
+			return err
+		}
+		t.outage.failed("publish to "+topic, err)
+		if time.Since(begun) > sendFor {
+			return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+		}
+		if err := delay.For(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, maxSendRetry)
+	}
+}
+
+// isPermanent reports whether an error is permanent, so that retries are useless.
+func isPermanent(err error) bool {
+	for _, e := range []error{
+		sarama.ErrMessageSizeTooLarge, sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed,
+		sarama.ErrInvalidTopic, sarama.ErrShuttingDown, sarama.ErrClosedClient,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return errors.As(err, new(sarama.ConfigurationError))
+}
+
+func byKey(messages []*message.Message) map[string][]*message.Message {
+	out := map[string][]*message.Message{}
+	for _, m := range messages {
+		out[broker.KeyOf(m)] = append(out[broker.KeyOf(m)], m)
+	}
+	return out
 }
 
 // Records returns the publisher of the topics of record. It closes with the transport.
@@ -103,6 +292,17 @@ func (t *Transport) topicName(topic string) (string, error) {
 	return "", fmt.Errorf("%w: %.120q", ErrUnknownTopic, topic)
 }
 
+// enter adds the caller to those that Close waits for, unless new messages are rejected.
+func (t *Transport) enter() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return broker.ErrClosed
+	}
+	t.publishing.Add(1)
+	return nil
+}
+
 // Close ends all subscriptions and waits for running work, up to a limit that depends on
 // closeTimeout. Until the last handler has ended, messages can still be dead-lettered.
 func (t *Transport) Close() error {
@@ -114,47 +314,58 @@ func (t *Transport) Close() error {
 		return nil
 	}
 	t.end()
-	ended := make(chan struct{})
-	go func() {
-		t.shut()
-		close(ended)
-	}()
+	ended := make(chan error, 1)
+	go func() { ended <- t.shut() }()
 	// closeTimeout applies twice: first to the handlers of subscriptions, then to closing connections.
 	timer := time.NewTimer(2 * closeTimeout)
 	defer timer.Stop()
 	select {
-	case <-ended:
-		return nil
+	case err := <-ended:
+		return err
 	case <-timer.C:
 		return fmt.Errorf("close kafka: the brokers did not respond within %s", 2*closeTimeout)
 	}
 }
 
-func (t *Transport) shut() {
+func (t *Transport) shut() error {
 	t.subscriptions.Wait()
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()
 	t.publishing.Wait()
 	t.background.Wait()
-	for _, p := range t.producers { // none is added any more
-		p.client.Close()
-	}
+	t.records.close()
+	err := t.publisher.Close()
 	t.admin.close()
 	telemetry.Unregister(t.cfg.Registerer, t.lag)
+	return err
 }
 
 const clientID = "letterhead"
 
-// options returns the options of every client.
-func (c Config) options() ([]kgo.Opt, error) {
-	secure, err := c.securityOptions()
-	if err != nil {
-		return nil, err
+// quietLogger logs watermill's messages at debug level. Its errors belong to an outage, because they concern
+// connections, which are re-established.
+type quietLogger struct {
+	to     *slog.Logger
+	outage *outage
+}
+
+func (l quietLogger) Error(msg string, err error, _ watermill.LogFields) { l.outage.failed(msg, err) }
+func (l quietLogger) Info(msg string, fields watermill.LogFields) {
+	l.to.Debug("kafka: "+msg, pairs(fields)...)
+}
+func (l quietLogger) Debug(string, watermill.LogFields) {}
+func (l quietLogger) Trace(string, watermill.LogFields) {}
+
+// With implements watermill.LoggerAdapter. It ignores the fields, which are random ids of watermill.
+func (l quietLogger) With(watermill.LogFields) watermill.LoggerAdapter { return l }
+
+func pairs(fields watermill.LogFields) []any {
+	var out []any
+	for _, key := range []string{"topic", "consumer_group", "kafka_partition", "kafka_partition_offset"} {
+		if value, ok := fields[key]; ok {
+			out = append(out, key, value)
+		}
 	}
-	return append(secure, kgo.SeedBrokers(c.Brokers...), kgo.ClientID(clientID), kgo.DialTimeout(dialTimeout),
-		kgo.RequestTimeoutOverhead(answerTimeout), kgo.MetadataMinAge(metadataMinAge),
-		kgo.RetryBackoffFn(func(failures int) time.Duration {
-			return min(retryAfter<<min(failures, maxDoublings), maxRetryAfter)
-		})), nil
+	return out
 }

@@ -389,6 +389,7 @@ func TestSanitize_TextThatIsLeft_IsReported(t *testing.T) {
 		{"text in nothing", `<path d="M0 0h4v4h-4z"/><text y="30" font-size="30"> </text>`, false},
 		{"HTML", `<path d="M0 0h4v4h-4z"/><foreignObject width="90" height="30"><p xmlns="http://www.w3.org/1999/xhtml">Acme</p></foreignObject>`, true},
 		{"HTML without text", `<path d="M0 0h4v4h-4z"/><foreignObject width="90" height="30"> </foreignObject>`, false},
+		{"HTML of scripts and styles", `<path d="M0 0h4v4h-4z"/><foreignObject width="90" height="30"><body xmlns="http://www.w3.org/1999/xhtml"><script>go()</script><style>p { color: red }</style></body></foreignObject>`, false},
 		{"HTML for a viewer that has it", `<switch><foreignObject width="90" height="30">Acme</foreignObject><path d="M0 0h4v4h-4z"/></switch>`, false},
 		{"an editor's data", `<path d="M0 0h4v4h-4z"/><foreignObject requiredExtensions="x" width="1" height="1">Acme</foreignObject>`, false},
 	} {

@@ -229,6 +229,9 @@ func (p *parser) end() {
 	p.at = p.at.parent
 }
 
+// unseen are the elements of HTML whose text a browser does not show.
+var unseen = []string{"script", "style", "title", "iframe", "noscript", "noembed", "noframes", "template"}
+
 // charData keeps text that is visible; elsewhere it is white space or meaningless.
 func (p *parser) charData(s string) {
 	if p.source.Data == "style" {
@@ -238,7 +241,8 @@ func (p *parser) charData(s string) {
 		return
 	}
 	if p.skipping > 0 {
-		p.doc.foreign = p.doc.foreign || p.foreign && strings.TrimSpace(s) != ""
+		shown := p.foreign && strings.TrimSpace(s) != "" && !slices.Contains(unseen, p.source.Data)
+		p.doc.foreign = p.doc.foreign || shown
 		return
 	}
 	switch p.at.name {

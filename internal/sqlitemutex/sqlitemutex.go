@@ -7,7 +7,6 @@ package sqlitemutex
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -18,10 +17,9 @@ import (
 
 // mutex is a recursive mutex, which serves as one of SQLite's mutexes that are not recursive, too.
 type mutex struct {
-	owner   atomic.Int32 // the id of the thread that holds it, or 0
-	depth   int32        // how often the owner has entered it again
-	waiting atomic.Int32
-	wake    chan struct{} // a token for one of those that wait
+	sync.Mutex
+	owner atomic.Int32 // the id of the thread that holds it, or 0
+	depth int32        // how often the owner has entered it again
 }
 
 // all keeps the mutexes that SQLite refers to; free ones are used again.
@@ -65,7 +63,7 @@ func alloc(_ *libc.TLS, kind int32) uintptr {
 	defer all.Unlock()
 	if kind > sqlite3.SQLITE_MUTEX_RECURSIVE {
 		if all.fixed[kind] == nil {
-			all.fixed[kind] = &mutex{wake: make(chan struct{}, 1)}
+			all.fixed[kind] = new(mutex)
 		}
 		return uintptr(unsafe.Pointer(all.fixed[kind]))
 	}
@@ -73,7 +71,7 @@ func alloc(_ *libc.TLS, kind int32) uintptr {
 	if n := len(all.free); n > 0 {
 		m, all.free = all.free[n-1], all.free[:n-1]
 	} else {
-		m = &mutex{wake: make(chan struct{}, 1)}
+		m = new(mutex)
 	}
 	p := uintptr(unsafe.Pointer(m))
 	all.used[p] = m
@@ -93,39 +91,21 @@ func enter(tls *libc.TLS, p uintptr) {
 		m.depth++
 		return
 	}
-	if !m.owner.CompareAndSwap(0, tls.ID) {
-		m.wait(tls.ID)
-	}
-}
-
-// spins is how often a waiting thread lets others run before it sleeps. SQLite holds most mutexes for less than a
-// microsecond.
-const spins = 4
-
-func (m *mutex) wait(id int32) {
-	for range spins {
-		runtime.Gosched()
-		if m.owner.CompareAndSwap(0, id) {
-			return
-		}
-	}
-	m.waiting.Add(1)
-	for !m.owner.CompareAndSwap(0, id) {
-		<-m.wake
-	}
-	m.waiting.Add(-1)
+	m.Lock()
+	m.owner.Store(tls.ID)
 }
 
 func try(tls *libc.TLS, p uintptr) int32 {
 	m := at(p)
-	if m.owner.Load() == tls.ID {
+	switch {
+	case m.owner.Load() == tls.ID:
 		m.depth++
-		return sqlite3.SQLITE_OK
+	case m.TryLock():
+		m.owner.Store(tls.ID)
+	default:
+		return sqlite3.SQLITE_BUSY
 	}
-	if m.owner.CompareAndSwap(0, tls.ID) {
-		return sqlite3.SQLITE_OK
-	}
-	return sqlite3.SQLITE_BUSY
+	return sqlite3.SQLITE_OK
 }
 
 func leave(_ *libc.TLS, p uintptr) {
@@ -135,12 +115,7 @@ func leave(_ *libc.TLS, p uintptr) {
 		return
 	}
 	m.owner.Store(0)
-	if m.waiting.Load() > 0 {
-		select {
-		case m.wake <- struct{}{}:
-		default: // a token is there
-		}
-	}
+	m.Unlock()
 }
 
 func at(p uintptr) *mutex { return *(**mutex)(unsafe.Pointer(&p)) }

@@ -92,19 +92,35 @@ func (d *document) draw(n *node, letters []letter) {
 			n.name, n.text = "path", ""
 			d.order = append(d.order, n)
 		} else {
-			n.name = "g"
+			n.name, n.href = "g", ""
 			n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool { return isTextual(a.name) })
 			n.inline = slices.DeleteFunc(n.inline, func(x declaration) bool { return isTextual(x.name) })
 		}
 		if data := paths[n]; data != nil {
+			for _, c := range n.children {
+				d.remove(c)
+			}
 			n.name, n.children = "path", nil
-			n.set("d", data.String())
+			if data.Len() > 0 { // not only spaces
+				n.set("d", data.String())
+			}
 		}
 		for _, c := range n.children {
 			walk(c)
 		}
 	}
 	walk(n)
+}
+
+// remove forgets an element, so that nothing refers to it, and it to nothing.
+func (d *document) remove(n *node) {
+	if d.byID[n.id] == n {
+		delete(d.byID, n.id)
+	}
+	n.id, n.href, n.attrs, n.inline = "", "", nil, nil
+	for _, c := range n.children {
+		d.remove(c)
+	}
 }
 
 // textual are the attributes and properties that only concern text.

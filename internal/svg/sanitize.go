@@ -81,6 +81,7 @@ func (d *document) settle() error {
 	d.tidyReferences()
 	d.cascade()
 	if text := d.outlineText(); d.plain() || text {
+		d.tidyReferences()
 		d.cascade()
 	}
 	return nil

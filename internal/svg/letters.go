@@ -66,14 +66,32 @@ func (d *document) outlineText() (changed bool) {
 		}
 		t.endChunk()
 		left -= len(t.letters)
-		d.draw(n, t.letters)
+		draw(n, t.letters)
 		changed = true
+	}
+	if changed {
+		d.order, d.byID = nil, map[string]*node{}
+		d.collect(d.root)
 	}
 	return changed
 }
 
+// collect lists an element and those in it.
+func (d *document) collect(n *node) {
+	if n.name == "" {
+		return
+	}
+	d.order = append(d.order, n)
+	if n.id != "" {
+		d.byID[n.id] = n
+	}
+	for _, c := range n.children {
+		d.collect(c)
+	}
+}
+
 // draw replaces the text of an element by paths.
-func (d *document) draw(n *node, letters []letter) {
+func draw(n *node, letters []letter) {
 	paths := map[*node]*strings.Builder{}
 	var buf sfnt.Buffer
 	for _, l := range letters {
@@ -90,16 +108,12 @@ func (d *document) draw(n *node, letters []letter) {
 	walk = func(n *node) {
 		if n.name == "" {
 			n.name, n.text = "path", ""
-			d.order = append(d.order, n)
 		} else {
 			n.name, n.href = "g", ""
 			n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool { return isTextual(a.name) })
 			n.inline = slices.DeleteFunc(n.inline, func(x declaration) bool { return isTextual(x.name) })
 		}
 		if data := paths[n]; data != nil {
-			for _, c := range n.children {
-				d.remove(c)
-			}
 			n.name, n.children = "path", nil
 			if data.Len() > 0 { // not only spaces
 				n.set("d", data.String())
@@ -110,17 +124,6 @@ func (d *document) draw(n *node, letters []letter) {
 		}
 	}
 	walk(n)
-}
-
-// remove forgets an element, so that nothing refers to it, and it to nothing.
-func (d *document) remove(n *node) {
-	if d.byID[n.id] == n {
-		delete(d.byID, n.id)
-	}
-	n.id, n.href, n.attrs, n.inline = "", "", nil, nil
-	for _, c := range n.children {
-		d.remove(c)
-	}
 }
 
 // textual are the attributes and properties that only concern text.

@@ -427,3 +427,18 @@ func TestSanitize_ColorOfWideGamut_IsDrawn(t *testing.T) {
 		}
 	}
 }
+
+func TestSanitize_TextBecomesPaths_NothingIsLeftToTidy(t *testing.T) {
+	for name, text := range map[string]string{
+		"only spaces in a part":    `<text y="30" font-size="30">A<tspan> </tspan></text>`,
+		"a path that is not used":  `<path id="a" d="M0 30h90"/><text y="30" font-size="30">A<textPath xlink:href="#a"></textPath></text>`,
+		"a target in the text":     `<g fill="url(#a)"/><clipPath id="c"><text y="30" font-size="30">A<tspan id="a"/></text></clipPath><path clip-path="url(#c)" d="M0 0h90v30H0z"/>`,
+		"a reference in the text":  `<path id="a" d="M0 30h90"/><clipPath id="c"><text y="30" font-size="30">A<textPath xlink:href="#a"/></text></clipPath><path clip-path="url(#c)" d="M0 0h90v30H0z"/>`,
+		"letters in a part of two": `<text y="30" font-size="30"><tspan>A</tspan><tspan>B</tspan></text>`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			clean, info := sanitize(t, `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 90 40"><path d="M0 0h9v9z"/>`+text+`</svg>`)
+			checkClean(t, []byte(clean), info)
+		})
+	}
+}

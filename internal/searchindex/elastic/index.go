@@ -83,10 +83,11 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	return x, nil
 }
 
-// lasting reports whether an error remains until an operator acts.
+// lasting reports whether an error remains until an operator acts. An index that is gone was swapped just now.
 func lasting(err error) bool {
 	var no *rejection
-	return errors.Is(err, errNames) || errors.Is(err, errForeign) || errors.As(err, &no) && !passing(no.Status)
+	return errors.Is(err, errNames) || errors.Is(err, errForeign) ||
+		errors.As(err, &no) && !passing(no.Status) && no.Type != noIndex
 }
 
 // usable returns an error if the index is closed or the context has ended.

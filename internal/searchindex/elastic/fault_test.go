@@ -311,6 +311,28 @@ func TestOpen_NewIndexWithoutShard_Waits(t *testing.T) {
 	}
 }
 
+// Another node may publish a new generation, and drop the old one, between two requests of Open.
+func TestOpen_IndexSwappedMeanwhile_Succeeds(t *testing.T) {
+	real := testservices.Elasticsearch(t)
+	for _, request := range []string{"/_mapping", "/~log"} {
+		alias, p := newAlias(t, real), newProxy(t, real)
+		p.set(on(request, 1, func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("X-Elastic-Product", "Elasticsearch")
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"error":{"type":"index_not_found_exception","reason":"fault of the test"},"status":404}`)
+			return true
+		}))
+		x, err := elastic.Open(t.Context(), configOf(p.URL, alias))
+		if err != nil {
+			t.Errorf("the index is gone at %s: %v", request, err)
+			continue
+		}
+		if err := errors.Join(x.Apply(t.Context(), sites(1), 1), x.Close()); err != nil {
+			t.Errorf("after the index was gone at %s: %v", request, err)
+		}
+	}
+}
+
 // Only a generation that a rebuild has just created is written to before its log is known.
 func TestOpen_IndexOfAnotherLog_ChangesNothing(t *testing.T) {
 	f := newFaulty(t)

@@ -103,7 +103,7 @@ func (x *exchange) pathValue(name string) (string, error) {
 	return value, nil
 }
 
-// folded waits until read models have what the log has.
+// folded waits until read models have folded what the log has now.
 func (x *exchange) folded(names ...string) error {
 	return x.api.Operations.Reads.Folded(x.ctx, names...)
 }

@@ -38,7 +38,7 @@ func (x *exchange) query(names ...string) *parameters {
 	return q
 }
 
-// read checks the parameters of a request, and waits until read models have what the log has.
+// read checks the parameters of a request, and waits until read models have folded what the log has now.
 func (x *exchange) read(q *parameters, models ...string) error {
 	if q.err != nil {
 		return q.err

@@ -84,7 +84,7 @@ func (x *exchange) secret(v secretView) error {
 	return x.show(http.StatusOK, "secret", view{Title: v.Title, Page: v})
 }
 
-// accountRow has a field of the name that adminapi.Account would have in accountView.
+// accountRow is embedded in accountView, where a field Account would hide the one that it contains.
 type accountRow = adminapi.Account
 
 // accountView is the data of the page of an account.

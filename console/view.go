@@ -143,7 +143,7 @@ func (x *exchange) show(status int, name string, v view) error {
 
 // functions are those of the templates, besides the shared ones.
 var functions = template.FuncMap{
-	"percent": func(at, end any) string { // which are positions, or numbers of them
+	"percent": func(at, end any) string { // uint64 or eventlog.Position
 		last := reflect.ValueOf(end).Uint()
 		return fmt.Sprintf("%d %%", min(reflect.ValueOf(at).Uint(), last)*100/max(last, 1))
 	},

@@ -80,8 +80,8 @@ type inProcess struct{ handler http.Handler }
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := web.NewAnswer()
 	p.handler.ServeHTTP(w, r)
-	return &http.Response{StatusCode: w.Status, Status: http.StatusText(w.Status), Header: w.Header(),
-		Body: io.NopCloser(&w.Body), Request: r}, r.Context().Err()
+	return &http.Response{StatusCode: w.Status, Status: fmt.Sprint(w.Status, " ", http.StatusText(w.Status)),
+		Header: w.Header(), Body: io.NopCloser(&w.Body), Request: r}, r.Context().Err()
 }
 
 // act makes a command send one request, which it makes from its arguments and flags, and print the answer. The path

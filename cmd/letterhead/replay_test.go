@@ -16,6 +16,7 @@ import (
 
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
+	"letterhead/internal/checkpoint"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/testmust"
@@ -86,13 +87,13 @@ func copyLog(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) 
 
 // reached closes done when a checkpoint has reached a position.
 type reached struct {
-	relay.Checkpoints
+	checkpoint.Store
 	at   eventlog.Position
 	done chan struct{}
 }
 
 func (r reached) Save(ctx context.Context, name string, p eventlog.Position) error {
-	err := r.Checkpoints.Save(ctx, name, p)
+	err := r.Store.Save(ctx, name, p)
 	if err == nil && p >= r.at {
 		select {
 		case <-r.done:

@@ -3,6 +3,8 @@ package delay
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 )
@@ -16,6 +18,25 @@ func For(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// While calls do again, after a warning and a pause, while it fails with the passing error. It returns other results,
+// and nil if ctx has ended.
+func While(ctx context.Context, passing error, pause time.Duration, log *slog.Logger, warning string,
+	do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !errors.Is(err, passing) {
+			return err
+		}
+		log.Warn(warning, "error", err, "pause", pause)
+		if For(ctx, pause) != nil {
+			return nil
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package delay_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,40 @@ func TestFor_EndsWithContext(t *testing.T) {
 			t.Errorf("waited %s", took)
 		}
 	})
+}
+
+func TestWhile_PassingError_IsRetried(t *testing.T) {
+	passing, other := errors.New("passing"), errors.New("other")
+	synctest.Test(t, func(t *testing.T) {
+		began, calls := time.Now(), 0
+		err := delay.While(t.Context(), passing, time.Hour, slog.New(slog.DiscardHandler), "", func(context.Context) error {
+			if calls++; calls < 3 {
+				return fmt.Errorf("call %d: %w", calls, passing)
+			}
+			return other
+		})
+		if took := time.Since(began); err != other || calls != 3 || took != 2*time.Hour {
+			t.Errorf("While = %v after %d calls and %s, want %v after 3 and 2 hours", err, calls, took, other)
+		}
+	})
+}
+
+func TestWhile_ContextEnds_ReturnsNil(t *testing.T) {
+	for _, failure := range []error{errors.New("passing"), context.DeadlineExceeded} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			err := delay.While(ctx, failure, time.Hour, slog.New(slog.DiscardHandler), "", func(ctx context.Context) error {
+				if failure == context.DeadlineExceeded {
+					<-ctx.Done()
+				}
+				return failure
+			})
+			if err != nil {
+				t.Errorf("While = %v, want nil", err)
+			}
+		})
+	}
 }
 
 func TestJittered_BetweenHalfAndWhole(t *testing.T) {

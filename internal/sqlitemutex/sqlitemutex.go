@@ -1,4 +1,4 @@
-// Package sqlitemutex gives SQLite mutexes that are cheap when they are free. Importing it is enough.
+// Package sqlitemutex gives SQLite mutexes that are cheap to lock when they are free. Programs only import it.
 //
 // The driver opens each connection so that SQLite locks a mutex for each value that is bound or read, although
 // database/sql never uses a connection in two goroutines. On Linux those are the mutexes of modernc.org/libc, which
@@ -15,22 +15,21 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// mutex is a recursive mutex, which serves as one of SQLite's mutexes that are not recursive, too.
+// mutex is a recursive mutex. It also serves as one that SQLite does not need to be recursive.
 type mutex struct {
 	sync.Mutex
 	owner atomic.Int32 // the id of the thread that holds it, or 0
 	depth int32        // how often the owner has entered it again
 }
 
-// all keeps the mutexes that SQLite refers to; free ones are used again.
-var all struct {
+// all keeps the mutexes that SQLite refers to, because the garbage collector does not see SQLite's references.
+var all = struct {
 	sync.Mutex
-	fixed [sqlite3.SQLITE_MUTEX_STATIC_VFS3 + 1]*mutex
-	used  map[uintptr]*mutex
-	free  []*mutex
-}
+	static [sqlite3.SQLITE_MUTEX_STATIC_VFS3 + 1]mutex
+	used   map[uintptr]*mutex
+}{used: make(map[uintptr]*mutex)}
 
-// methods must not move, because SQLite keeps its address.
+// methods is a variable, because a stack may move while SQLite copies from it.
 var methods = sqlite3.Tsqlite3_mutex_methods{
 	FxMutexInit:  function(func(*libc.TLS) int32 { return sqlite3.SQLITE_OK }),
 	FxMutexEnd:   function(func(*libc.TLS) int32 { return sqlite3.SQLITE_OK }),
@@ -46,34 +45,25 @@ func function[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&struct{ f
 
 // SQLite accepts other mutexes only before the first connection.
 func init() {
-	all.used = make(map[uintptr]*mutex)
 	tls := libc.NewTLS()
 	defer tls.Close()
 	args := tls.Alloc(int(unsafe.Sizeof(uintptr(0))))
 	defer tls.Free(int(unsafe.Sizeof(uintptr(0))))
 	list := libc.VaList(args, uintptr(unsafe.Pointer(&methods)))
 	if rc := sqlite3.Xsqlite3_config(tls, sqlite3.SQLITE_CONFIG_MUTEX, list); rc != sqlite3.SQLITE_OK {
-		panic(fmt.Sprintf("sqlitemutex: SQLite refuses the mutexes with code %d", rc))
+		panic(fmt.Sprintf("sqlitemutex: SQLite rejects the mutexes with code %d", rc))
 	}
 }
 
 // alloc implements xMutexAlloc: kinds above SQLITE_MUTEX_RECURSIVE are static.
 func alloc(_ *libc.TLS, kind int32) uintptr {
+	if kind > sqlite3.SQLITE_MUTEX_RECURSIVE {
+		return uintptr(unsafe.Pointer(&all.static[kind]))
+	}
+	m := new(mutex)
+	p := uintptr(unsafe.Pointer(m))
 	all.Lock()
 	defer all.Unlock()
-	if kind > sqlite3.SQLITE_MUTEX_RECURSIVE {
-		if all.fixed[kind] == nil {
-			all.fixed[kind] = new(mutex)
-		}
-		return uintptr(unsafe.Pointer(all.fixed[kind]))
-	}
-	var m *mutex
-	if n := len(all.free); n > 0 {
-		m, all.free = all.free[n-1], all.free[:n-1]
-	} else {
-		m = new(mutex)
-	}
-	p := uintptr(unsafe.Pointer(m))
 	all.used[p] = m
 	return p
 }
@@ -81,7 +71,6 @@ func alloc(_ *libc.TLS, kind int32) uintptr {
 func release(_ *libc.TLS, p uintptr) {
 	all.Lock()
 	defer all.Unlock()
-	all.free = append(all.free, all.used[p])
 	delete(all.used, p)
 }
 

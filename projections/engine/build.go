@@ -20,7 +20,7 @@ import (
 // reserve of free space; the error is then ErrNoSpace.
 //
 // Read models that have been building since the start are not built again: Rebuild waits for them, and returns the error
-// of an attempt that fails, although there will be another.
+// of an attempt that fails, although there will be another. It fails if Run ends first.
 //
 // If ctx ends first, the next Rebuild, or the next start, continues where this one stopped. If a fold fails, Rebuild
 // drops the new tables of that read model and its old ones stay.
@@ -58,9 +58,9 @@ func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Prog
 }
 
 // errStarting: the loops have begun to build the read model after awaitStart.
-var errStarting = errors.New("read model is built since the start")
+var errStarting = errors.New("read model has been building since the start")
 
-// awaitStart waits for builds since the start, and returns the other models.
+// awaitStart waits for builds that began at the start, and returns the other models.
 func awaitStart(ctx context.Context, models []*model) (others []*model, err error) {
 	var errs []error
 	for _, m := range models {
@@ -77,7 +77,7 @@ func awaitStart(ctx context.Context, models []*model) (others []*model, err erro
 			return nil, ctx.Err()
 		}
 		m.mu.Lock()
-		if m.attempt != nil {
+		if m.buildErr != nil {
 			errs = append(errs, fmt.Errorf("rebuild %s: %w", m.name, m.buildErr))
 		}
 		m.mu.Unlock()
@@ -85,8 +85,8 @@ func awaitStart(ctx context.Context, models []*model) (others []*model, err erro
 	return others, errors.Join(errs...)
 }
 
-// endAttempt lets callers of Rebuild continue. A model that is built again gets the reason.
-func (m *model) endAttempt(cause error) {
+// endAttempt lets callers of Rebuild continue. cause is nil if the model is live.
+func (m *model) endAttempt(cause error, again bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.buildErr = cause
@@ -95,7 +95,7 @@ func (m *model) endAttempt(cause error) {
 	}
 	close(m.attempt)
 	m.attempt = nil
-	if cause != nil {
+	if again {
 		m.attempt = make(chan struct{})
 	}
 }
@@ -337,6 +337,11 @@ func (r *Runner) drop(ctx context.Context, e record) error {
 
 // buildUntilDone builds what was missing at the start and retries what fails, until ctx ends.
 func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
+	defer func() {
+		for _, m := range models {
+			m.endAttempt(ctx.Err(), false)
+		}
+	}()
 	pause := r.cfg.backoff()
 	for len(models) > 0 {
 		space, err := r.buildSpace(ctx, models)
@@ -361,18 +366,18 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 				cause = err
 			}
 			if cause == nil {
-				m.endAttempt(nil)
+				m.endAttempt(nil, false)
 				continue
 			}
 			if errors.Is(cause, sqlstore.ErrFull) {
 				r.full.Store(&cause)
 			}
 			if failed[m] != nil && r.failRebuild(ctx, m, cause) {
-				m.endAttempt(nil)
+				m.endAttempt(nil, false)
 				continue
 			}
 			again = append(again, m)
-			m.endAttempt(cause)
+			m.endAttempt(cause, true)
 			m.mu.Lock()
 			noLive, g := m.live == nil, m.building
 			m.mu.Unlock()

@@ -197,6 +197,34 @@ func TestRebuild_BuildingSinceTheStart_WaitsForThatBuild(t *testing.T) {
 	})
 }
 
+func TestRebuild_RunEndsDuringFirstBuild_Returns(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		if e.Store.Shared() {
+			t.Skip("on a shared database, Rebuild waits for the next leader")
+		}
+		e.Events("account-a", start, charge(1))
+		built, gate := newToy("built", e.Store, 1), make(chan struct{})
+		built.gates = map[int]chan struct{}{1: gate}
+		r := e.New(quick, built)
+		testmust.Succeed(t, r.Start(e.Context()))
+		running, stop := context.WithCancel(e.Context())
+		stopped, ended := make(chan error, 1), make(chan error, 1)
+		go func() { stopped <- r.Run(running) }()
+		for begun := false; !begun; {
+			built.mu.Lock()
+			begun = built.folds > 0
+			built.mu.Unlock()
+		}
+		go func() { ended <- r.Rebuild(e.Context(), nil, nil) }()
+		stop()
+		close(gate)
+		if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, engine.ErrBuilding) {
+			t.Errorf("rebuild: %v, want %v or %v", err, context.Canceled, engine.ErrBuilding)
+		}
+		testmust.Succeed(t, <-stopped)
+	})
+}
+
 // Rows that are no longer cached are read again, but never before their last change is written.
 func TestReplay_MoreRowsThanCached_SameRows(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {

@@ -118,8 +118,8 @@ func (f *fold) Fold(_ context.Context, _ projections.Queryer,
 	}
 	for _, e := range events {
 		ev, ok := keyed(e)
-		if !ok || newest.Sub(e.OccurredAt) >= account.IdempotencyWindow { // deleteOld would delete it
-			continue
+		if !ok || newest.Sub(e.OccurredAt) >= account.IdempotencyWindow {
+			continue // deleteOld would delete it; what it replaces is older
 		}
 		family := account.KeyGroup(ev.IdempotencyKeyHash)
 		*f.rows.Change(key{e.Subject, family, ev.IdempotencyKeyHash[len(family):]}) = account.KeyedCharge{

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,41 @@ func TestByKey_ReusedKey_ReturnsEveryCharge(t *testing.T) {
 		got, err := m.ByKey(t.Context(), "a", family(1))
 		if err != nil || len(got.Charges) != 2*account.MaxKeyItems {
 			t.Errorf("%d charges, %v", len(got.Charges), err)
+		}
+	})
+}
+
+// replayed returns the rows of a log that is folded in batches of some events.
+func replayed(t *testing.T, e *projectionstest.Env, batch int) string {
+	t.Helper()
+	m := idempotency.New(e.Store)
+	r, stop := e.Start(engine.Config{BatchEvents: batch}, m)
+	defer stop()
+	testmust.Succeed(t, r.Rebuild(e.Context(), nil, nil))
+	return e.Dump(m.Name())
+}
+
+// Each account's charges are in the order of time, as the stream writer decides it; those of different accounts are not,
+// because clocks of nodes differ.
+//
+// Rule 8.
+func TestFold_AnyBatches_SameRows(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		rng := rand.New(rand.NewPCG(42, 0))
+		at := [4]time.Time{start, start.Add(account.IdempotencyWindow), start, start}
+		for i := range 400 {
+			of := rng.IntN(len(at))
+			if rng.IntN(3) > 0 { // otherwise at the same time as the last
+				at[of] = at[of].Add(time.Duration(rng.IntN(5)) * account.IdempotencyWindow / 4)
+			}
+			e.Events(fmt.Sprintf("account-%d", of), at[of], charge(fmt.Sprint(i), rng.IntN(3), rng.IntN(2)))
+		}
+		want := replayed(t, e, 1)
+		for range 10 {
+			batch := 2 + rng.IntN(450)
+			if got := replayed(t, e, batch); got != want {
+				t.Errorf("rows of batches of %d events:\n%s\nwant those of single events:\n%s", batch, got, want)
+			}
 		}
 	})
 }

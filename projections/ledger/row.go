@@ -28,7 +28,7 @@ import (
 // Rows of wideVersion, which the previous release reads, have texts and a hash of the request's id instead.
 
 const (
-	// uuidBytes are the bytes of a UUID, canonicalBytes those of its canonical text, whose letters are small.
+	// uuidBytes is the length of a UUID, and canonicalBytes that of its canonical text, which is in lower case.
 	uuidBytes, canonicalBytes = 16, 36
 	// tailAt is the first of the bytes of a packed id that the index of requests has. All requests of a process begin
 	// with the same bytes.

@@ -114,19 +114,7 @@ func New(cfg Config, log eventlog.Log, accounts Accounts, notices Notices, outco
 // errors of decoding an event.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.open.Reset() // another node may lead
-	for {
-		err := w.follow(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if !errors.Is(err, eventlog.ErrUnavailable) {
-			return err
-		}
-		w.cfg.Logger.Warn("billing waits for the log", "error", err, "pause", w.cfg.RetryEvery)
-		if delay.For(ctx, w.cfg.RetryEvery) != nil {
-			return nil
-		}
-	}
+	return delay.While(ctx, eventlog.ErrUnavailable, w.cfg.RetryEvery, w.cfg.Logger, "billing waits for the log", w.follow)
 }
 
 func (w *Worker) follow(ctx context.Context) error {

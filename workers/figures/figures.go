@@ -5,7 +5,6 @@ package figures
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -95,22 +94,14 @@ func New(cfg Config, log eventlog.Log) (*Worker, error) {
 // that cannot be folded, ends the metrics and is logged; it does not end the node.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.reset() // another node may lead
-	for {
-		err := w.follow(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if !errors.Is(err, eventlog.ErrUnavailable) {
-			w.reset()
-			w.cfg.Logger.Error("metrics of the books have ended until the next start", "error", err)
-			<-ctx.Done()
-			return nil
-		}
-		w.cfg.Logger.Warn("metrics of the books wait for the log", "error", err, "again_in", retryEvery)
-		if delay.For(ctx, retryEvery) != nil {
-			return nil
-		}
+	err := delay.While(ctx, eventlog.ErrUnavailable, retryEvery, w.cfg.Logger, "metrics of the books wait for the log",
+		w.follow)
+	if err != nil {
+		w.reset()
+		w.cfg.Logger.Error("metrics of the books have ended until the next start", "error", err)
+		<-ctx.Done()
 	}
+	return nil
 }
 
 // follow folds new events, and updates the metrics whenever it has reached the end of the log. It pauses after each

@@ -24,7 +24,7 @@ func (r *Refresher) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	defer r.save(context.WithoutCancel(ctx)) // so that the next start continues from here
+	defer r.done.SaveAtLast(ctx)
 	working, cancel := context.WithCancel(ctx)
 	defer cancel()
 	scheduled := make(chan error, 1)
@@ -66,85 +66,38 @@ func permanent(err error) bool {
 		errors.Is(err, eventschemas.ErrUnknownVersion)
 }
 
-// begin determines from where to read.
-func (r *Refresher) begin(ctx context.Context) error {
-	saved, _, err := r.checkpoints.Load(ctx, checkpoint)
-	if err != nil {
-		return fmt.Errorf("load checkpoint: %w", err)
-	}
-	head, err := r.log.Head(ctx)
-	if err != nil {
-		return fmt.Errorf("read the head of the log: %w", err)
-	}
-	if saved > head { // the log was replaced by an older one
-		r.cfg.Logger.Warn("the checkpoint is past the log; the refresher begins at the log's head",
-			"checkpoint", saved, "head", head)
-		saved = head
-		// Otherwise the next start would find it past the log again, and skip the events until then.
-		if err := r.checkpoints.Reset(ctx, checkpoint, head); err != nil {
-			return fmt.Errorf("reset the checkpoint: %w", err)
-		}
-	}
-	r.begun, r.at, r.saved, r.savedAt = true, saved, saved, time.Now()
-	return nil
-}
-
 // follow reads charges until an error occurs or ctx ends.
 func (r *Refresher) follow(ctx context.Context) (came bool, err error) {
-	before := r.at
+	before := r.done.At
 	err = r.charges(ctx)
-	return r.at > before, err
+	return r.done.At > before, err
 }
 
 func (r *Refresher) charges(ctx context.Context) error {
-	if !r.begun {
-		if err := r.begin(ctx); err != nil {
-			return err
-		}
+	if err := r.done.Begin(ctx, r.log); err != nil {
+		return err
 	}
-	subscription, err := r.log.Subscribe(ctx, r.at, charges)
+	subscription, err := r.log.Subscribe(ctx, r.done.At, charges)
 	if err != nil {
-		return fmt.Errorf("subscribe after position %d: %w", r.at, err)
+		return fmt.Errorf("subscribe after position %d: %w", r.done.At, err)
 	}
 	defer subscription.Close()
 	seen := map[string]time.Time{}
 	for {
 		batch, err := subscription.Next(ctx)
 		if err != nil {
-			return fmt.Errorf("read after position %d: %w", r.at, err)
+			return fmt.Errorf("read after position %d: %w", r.done.At, err)
 		}
 		for _, ev := range batch.Events {
 			if err := r.charged(ctx, ev, seen); err != nil {
 				return err
 			}
-			r.at = ev.Position
-			r.saveInTime(ctx)
+			r.done.At = ev.Position
+			r.done.SaveInTime(ctx)
 		}
-		r.at = max(r.at, batch.Position)
-		r.saveInTime(ctx)
+		r.done.At = max(r.done.At, batch.Position)
+		r.done.SaveInTime(ctx)
 	}
-}
-
-func (r *Refresher) saveInTime(ctx context.Context) {
-	if time.Since(r.savedAt) >= saveEvery {
-		r.save(ctx)
-	}
-}
-
-// save saves the position if it has changed. After a failure a later save makes up for it.
-func (r *Refresher) save(ctx context.Context) {
-	if r.at <= r.saved {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, saveTime)
-	defer cancel()
-	err := r.checkpoints.Save(ctx, checkpoint, r.at)
-	r.savedAt = time.Now()
-	if err != nil {
-		r.cfg.Logger.Warn("the position of the refresher could not be saved", "position", r.at, "error", err)
-		return
-	}
-	r.saved = r.at
 }
 
 // charged examines one charge and requests a crawl if its brand was imported and never crawled.

@@ -24,7 +24,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
-	"letterhead/internal/eventlog"
+	"letterhead/internal/checkpoint"
 	"letterhead/internal/telemetry"
 	"letterhead/projections/brands"
 )
@@ -48,30 +48,13 @@ const (
 	seenFor = time.Hour
 	// saveEvery is the minimum interval between saves of the position.
 	saveEvery = 5 * time.Second
-	// saveTime limits one save, including the last, which comes after the end of Run's context.
-	saveTime = 5 * time.Second
 	// duePage is the number of due brands that are read at a time.
 	duePage       = 100
 	retryAfter    = 100 * time.Millisecond
 	maxRetryAfter = 30 * time.Second
 
-	checkpoint = "refresh"
-	actor      = "system:refresh"
+	actor = "system:refresh"
 )
-
-// Log is the part of the event log that a Refresher uses.
-type Log interface {
-	Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error)
-	Head(ctx context.Context) (eventlog.Position, error)
-}
-
-// Checkpoints remember the position up to which the log was read.
-type Checkpoints interface {
-	Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error)
-	Save(ctx context.Context, name string, position eventlog.Position) error
-	// Reset saves a position that may be before the saved one, which Save does not.
-	Reset(ctx context.Context, name string, position eventlog.Position) error
-}
 
 // Brands are the brand commands that a Refresher uses.
 type Brands interface {
@@ -111,29 +94,26 @@ func (c *Config) setDefaults() {
 
 // Refresher requests crawls of due brands. It is for one goroutine, which calls Run.
 type Refresher struct {
-	cfg         Config
-	log         Log
-	checkpoints Checkpoints
-	brands      Brands
-	schedule    Schedule
-	requested   *prometheus.CounterVec
-	skipped     prometheus.Counter
+	cfg       Config
+	log       checkpoint.Log
+	brands    Brands
+	schedule  Schedule
+	requested *prometheus.CounterVec
+	skipped   prometheus.Counter
 
 	// turn is held while requesting a crawl, so that both kinds together keep to the rate. It guards open.
 	turn chan struct{}
 	open map[string]outstanding
 
-	begun   bool              // at and saved are known
-	at      eventlog.Position // everything up to it was examined
-	saved   eventlog.Position // position of the checkpoint
-	savedAt time.Time         // when a save was last attempted
+	done checkpoint.Checkpoint // everything up to it was examined
 }
 
 // New returns a Refresher.
-func New(cfg Config, log Log, checkpoints Checkpoints, brands Brands, schedule Schedule) (*Refresher, error) {
+func New(cfg Config, log checkpoint.Log, checkpoints checkpoint.Store, brands Brands, schedule Schedule) (*Refresher, error) {
 	cfg.setDefaults()
 	r := &Refresher{
-		cfg: cfg, log: log, checkpoints: checkpoints, brands: brands, schedule: schedule,
+		cfg: cfg, log: log, brands: brands, schedule: schedule,
+		done: checkpoint.Checkpoint{Name: "refresh", Store: checkpoints, Every: saveEvery, Logger: cfg.Logger},
 		turn: make(chan struct{}, 1), open: map[string]outstanding{},
 		requested: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "letterhead_refresh_requested_total",

@@ -17,6 +17,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
+	"letterhead/internal/checkpoint"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
@@ -25,7 +26,7 @@ import (
 
 // flaky checkpoints sometimes cannot be saved.
 type flaky struct {
-	relay.Checkpoints
+	checkpoint.Store
 	mu   sync.Mutex
 	fail func() bool
 }
@@ -37,7 +38,7 @@ func (f *flaky) Save(ctx context.Context, name string, p eventlog.Position) erro
 	if failed {
 		return errors.New("disk is full")
 	}
-	return f.Checkpoints.Save(ctx, name, p)
+	return f.Store.Save(ctx, name, p)
 }
 
 func (f *flaky) Reset(ctx context.Context, name string, p eventlog.Position) error {
@@ -47,7 +48,7 @@ func (f *flaky) Reset(ctx context.Context, name string, p eventlog.Position) err
 	if failed {
 		return errors.New("disk is full")
 	}
-	return f.Checkpoints.Reset(ctx, name, p)
+	return f.Store.Reset(ctx, name, p)
 }
 
 func TestBrokerFails_RelayContinues(t *testing.T) {
@@ -74,7 +75,7 @@ func TestBrokerFails_RelayContinues(t *testing.T) {
 
 func TestSaveFails_MessagesAreNotRepeated(t *testing.T) {
 	log, to, full := openLog(t), newTap(t), true
-	positions := &flaky{Checkpoints: newPositions(t), fail: func() bool { return full }}
+	positions := &flaky{Store: newPositions(t), fail: func() bool { return full }}
 	output := testwait.NewLines()
 	stop := run(t, log, to, positions, relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond, Logger: output.Logger()})
 	all := domains("d", 30)
@@ -289,7 +290,7 @@ func TestCheckpointPastTheLog_ResetFails_SkipsNothing(t *testing.T) {
 	saved := newPositions(t)
 	testmust.Succeed(t, saved.Save(t.Context(), topics[0].Checkpoint(), 1<<40))
 	tried, failures := make(chan struct{}, 1), 3
-	positions := &flaky{Checkpoints: saved}
+	positions := &flaky{Store: saved}
 	positions.fail = func() bool {
 		failures--
 		if failures == 2 {

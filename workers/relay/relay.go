@@ -23,6 +23,7 @@ import (
 	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
+	"letterhead/internal/checkpoint"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/telemetry"
 )
@@ -47,31 +48,11 @@ const (
 	maxRetryAfter     = 30 * time.Second
 	// maxLiveRetryAfter is the longest wait of live work, for which a client waits some seconds at most.
 	maxLiveRetryAfter = time.Second
-	// saveTime limits one save, including the last, which comes after the end of Run's context. A topic
-	// is blocked during a save; saveAgainAfter is the time until the next one if it failed.
-	saveTime       = time.Second
-	saveAgainAfter = 10 * time.Second
 )
-
-// Log is the part of the event log that a relay uses.
-type Log interface {
-	Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error)
-	Head(ctx context.Context) (eventlog.Position, error)
-}
 
 // Publisher is the part of the broker that a relay uses.
 type Publisher interface {
 	Publish(ctx context.Context, topic string, messages ...broker.Message) error
-}
-
-// Checkpoints remember the position up to which a topic was read, by name.
-type Checkpoints interface {
-	// Load returns the saved position; found is false if there is none.
-	Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error)
-	// Save saves a position unless a later one is saved already.
-	Save(ctx context.Context, name string, position eventlog.Position) error
-	// Reset saves a position unconditionally.
-	Reset(ctx context.Context, name string, position eventlog.Position) error
 }
 
 // Topic is one topic of the broker and the part of the log that belongs to it.
@@ -174,9 +155,9 @@ func (c *Config) setDefaults() {
 // Relay copies the topics of its configuration.
 type Relay struct {
 	cfg         Config
-	log         Log
+	log         checkpoint.Log
 	to          Publisher
-	checkpoints Checkpoints
+	checkpoints checkpoint.Store
 	published   *prometheus.CounterVec
 	position    *prometheus.GaugeVec
 	failures    *prometheus.CounterVec
@@ -184,7 +165,7 @@ type Relay struct {
 }
 
 // New returns a Relay.
-func New(cfg Config, log Log, to Publisher, checkpoints Checkpoints) (*Relay, error) {
+func New(cfg Config, log checkpoint.Log, to Publisher, checkpoints checkpoint.Store) (*Relay, error) {
 	cfg.setDefaults()
 	r := &Relay{
 		cfg: cfg, log: log, to: to, checkpoints: checkpoints,

@@ -114,7 +114,7 @@ func cutOff(t *testing.T, random *rand.Rand) {
 		defer mu.Unlock()
 		return random.IntN(of) == 0
 	}
-	positions := &flaky{Checkpoints: newPositions(t), fail: func() bool { return chance(2) }}
+	positions := &flaky{Store: newPositions(t), fail: func() bool { return chance(2) }}
 	handled, all := map[string]bool{}, domains("d", 60)
 	var published []broker.Message
 	for requested := 0; requested < len(all); {

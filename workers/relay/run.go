@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
+	"letterhead/internal/checkpoint"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
@@ -38,11 +38,7 @@ func (r *Relay) Run(ctx context.Context) error {
 type reader struct {
 	*Relay
 	topic Topic
-	begun bool              // at and saved are known
-	at    eventlog.Position // everything up to it is safely in the broker
-	saved eventlog.Position // position of the checkpoint
-	past  bool              // the checkpoint is still past the log, and must be reset to saved
-	due   time.Time         // of the next save
+	done  checkpoint.Checkpoint // everything up to it is safely in the broker
 }
 
 func (r *Relay) newReader(topic Topic) *reader {
@@ -51,16 +47,17 @@ func (r *Relay) newReader(topic Topic) *reader {
 		topic.To = r.to
 	}
 	topic.Batch = cmp.Or(topic.Batch, maxBatch)
-	return &reader{Relay: r, topic: topic}
+	return &reader{r, topic, checkpoint.Checkpoint{Name: topic.Checkpoint(), Store: r.checkpoints,
+		Every: r.cfg.SaveEvery, Logger: r.cfg.Logger}}
 }
 
 // keep copies the topic, retrying after failures.
 func (r *reader) keep(ctx context.Context) error {
-	defer r.saveAtLast(ctx)
+	defer r.done.SaveAtLast(ctx)
 	first := min(r.cfg.RetryAfter, r.topic.MaxRetryAfter)
 	wait, said := first, ""
 	for {
-		before := r.at
+		before := r.done.At
 		err := r.copy(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -69,7 +66,7 @@ func (r *reader) keep(ctx context.Context) error {
 			return fmt.Errorf("relay %s: %w", r.topic.Name, err)
 		}
 		r.failures.WithLabelValues(r.topic.Name).Inc()
-		if r.at > before {
+		if r.done.At > before {
 			wait, said = first, "" // progress was made in the meantime
 		}
 		level := slog.LevelDebug
@@ -90,70 +87,27 @@ func permanent(err error) bool {
 		errors.Is(err, eventschemas.ErrUnknownType) || errors.Is(err, eventschemas.ErrUnknownVersion)
 }
 
-// begin determines from where to read. Later failures do not load the checkpoint again, because it may
-// be older than the published position.
-func (r *reader) begin(ctx context.Context) error {
-	saved, _, err := r.checkpoints.Load(ctx, r.topic.Checkpoint())
-	if err != nil {
-		return fmt.Errorf("load checkpoint: %w", err)
-	}
-	head, err := r.log.Head(ctx)
-	if err != nil {
-		return fmt.Errorf("read the head of the log: %w", err)
-	}
-	if saved > head {
-		// The log was replaced by an older one. Waiting until it is as long would lose the events until then.
-		r.cfg.Logger.Warn("the checkpoint is past the log; the relay begins at the log's head", "topic", r.topic.Name,
-			"checkpoint", saved, "head", head)
-		saved, r.past = head, true
-	}
-	r.begun, r.at, r.saved, r.due = true, saved, saved, time.Now().Add(r.cfg.SaveEvery)
-	return nil
-}
-
-// resetCheckpoint resets a checkpoint that is past the log before anything is read: otherwise the next leader
-// would begin at a later head and skip the events until then.
-func (r *reader) resetCheckpoint(ctx context.Context) error {
-	if !r.past {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, saveTime)
-	defer cancel()
-	if err := r.checkpoints.Reset(ctx, r.topic.Checkpoint(), r.saved); err != nil {
-		return fmt.Errorf("reset checkpoint to position %d: %w", r.saved, err)
-	}
-	r.past = false
-	return nil
-}
-
 // copy reads the log and publishes, until an error occurs or ctx ends.
 func (r *reader) copy(ctx context.Context) error {
-	if !r.begun {
-		if err := r.begin(ctx); err != nil {
-			return err
-		}
-	}
-	if err := r.resetCheckpoint(ctx); err != nil {
+	if err := r.done.Begin(ctx, r.log); err != nil {
 		return err
 	}
-	subscription, err := r.log.Subscribe(ctx, r.at, r.topic.Filter)
+	subscription, err := r.log.Subscribe(ctx, r.done.At, r.topic.Filter)
 	if err != nil {
-		return fmt.Errorf("subscribe after position %d: %w", r.at, err)
+		return fmt.Errorf("subscribe after position %d: %w", r.done.At, err)
 	}
 	defer subscription.Close()
 	for {
 		batch, err := subscription.Next(ctx)
 		if err != nil {
-			return fmt.Errorf("read after position %d: %w", r.at, err)
+			return fmt.Errorf("read after position %d: %w", r.done.At, err)
 		}
 		if err := r.publish(ctx, batch.Events); err != nil {
 			return err
 		}
-		r.at = max(r.at, batch.Position)
-		r.position.WithLabelValues(r.topic.Name).Set(float64(r.at))
-		if !time.Now().Before(r.due) {
-			r.save(ctx)
-		}
+		r.done.At = max(r.done.At, batch.Position)
+		r.position.WithLabelValues(r.topic.Name).Set(float64(r.done.At))
+		r.done.SaveInTime(ctx)
 		if batch.Live && len(batch.Events) > 0 {
 			if err := delay.For(ctx, r.topic.Gather); err != nil {
 				return err
@@ -161,26 +115,6 @@ func (r *reader) copy(ctx context.Context) error {
 		}
 	}
 }
-
-// save saves the position if it has changed. After a failure a later save makes up for it: until then
-// a crash repeats more messages, and none is lost.
-func (r *reader) save(ctx context.Context) {
-	if r.at <= r.saved {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, saveTime)
-	defer cancel()
-	if err := r.checkpoints.Save(ctx, r.topic.Checkpoint(), r.at); err != nil {
-		r.due = time.Now().Add(max(r.cfg.SaveEvery, saveAgainAfter))
-		r.cfg.Logger.Warn("the position of a relay could not be saved", "topic", r.topic.Name,
-			"position", r.at, "error", err)
-		return
-	}
-	r.saved, r.due = r.at, time.Now().Add(r.cfg.SaveEvery)
-}
-
-// saveAtLast saves at the end of Run, so that the next start repeats nothing.
-func (r *reader) saveAtLast(ctx context.Context) { r.save(context.WithoutCancel(ctx)) }
 
 // publish sends a batch's messages to the broker, some at a time, and advances the position after each
 // part that is safe there.
@@ -195,10 +129,10 @@ func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error 
 			r.published.WithLabelValues(r.topic.Name).Add(float64(len(part)))
 			part, bytes = part[:0], 0
 		}
-		r.at = upTo
+		r.done.At = upTo
 		return nil
 	}
-	looked := r.at
+	looked := r.done.At
 	for _, ev := range events {
 		m, ok, err := r.topic.Message(ev)
 		if err != nil {
@@ -208,7 +142,7 @@ func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error 
 			if err := r.skip(ev, err); err != nil {
 				return err
 			}
-			looked = r.at
+			looked = r.done.At
 			continue
 		}
 		looked = ev.Position
@@ -233,6 +167,6 @@ func (r *reader) skip(ev eventlog.Recorded, err error) error {
 	r.cfg.Logger.Error("a damaged event is skipped", "topic", r.topic.Name, "stream", ev.Stream,
 		"revision", ev.Revision, "error", err)
 	r.skipped.WithLabelValues(r.topic.Name).Inc()
-	r.at = ev.Position
+	r.done.At = ev.Position
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/inprocess"
+	"letterhead/internal/checkpoint"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
@@ -184,7 +185,7 @@ func streams(domains ...string) []string {
 }
 
 // start runs a relay until stop is called; ended receives the result of Run.
-func start(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, cfg relay.Config) (ended <-chan error, stop func()) {
+func start(t *testing.T, log checkpoint.Log, to relay.Publisher, c checkpoint.Store, cfg relay.Config) (ended <-chan error, stop func()) {
 	t.Helper()
 	r := testmust.Get(relay.New(cfg, log, to, c))(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -204,7 +205,7 @@ func start(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints,
 }
 
 // run runs a relay that must not end before it is stopped.
-func run(t *testing.T, log relay.Log, to relay.Publisher, c relay.Checkpoints, cfg relay.Config) (stop func()) {
+func run(t *testing.T, log checkpoint.Log, to relay.Publisher, c checkpoint.Store, cfg relay.Config) (stop func()) {
 	t.Helper()
 	_, stop = start(t, log, to, c, cfg)
 	return stop

@@ -12,7 +12,6 @@ package sweep
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -107,19 +106,7 @@ func New(cfg Config, log eventlog.Log, holds Holds, crawls Crawls, memory Memory
 // Run follows the log and sweeps until ctx ends, and then returns nil. While the log is unavailable it waits.
 // Errors: eventlog.ErrCorrupt, eventlog.ErrClosed, eventschemas.ErrUnknownVersion.
 func (s *Sweeper) Run(ctx context.Context) error {
-	for {
-		err := s.follow(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if !errors.Is(err, eventlog.ErrUnavailable) {
-			return err
-		}
-		s.cfg.Logger.Warn("the sweeper waits for the log", "error", err, "pause", s.cfg.Every)
-		if delay.For(ctx, s.cfg.Every) != nil {
-			return nil
-		}
-	}
+	return delay.While(ctx, eventlog.ErrUnavailable, s.cfg.Every, s.cfg.Logger, "the sweeper waits for the log", s.follow)
 }
 
 // follow reads, folds and sweeps until an error occurs or ctx ends.

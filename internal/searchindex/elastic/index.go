@@ -83,7 +83,8 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	return x, nil
 }
 
-// lasting reports whether an error remains until an operator acts. An index that is gone was swapped just now.
+// lasting reports whether an error remains until an operator acts. If an index is missing, another node has just swapped
+// it away.
 func lasting(err error) bool {
 	var no *rejection
 	return errors.Is(err, errNames) || errors.Is(err, errForeign) ||

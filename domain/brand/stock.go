@@ -23,7 +23,7 @@ const (
 
 // IsStock reports whether an icon is the stock icon of a template: it was seen at five brands at least, none of which
 // has the name or the domain of another, in part or as a whole, or links or redirects to it. The icon of a company with
-// a domain in each country, or of a group whose sites link to each other, is none.
+// a domain in each country, or of a group whose sites link to each other, is not.
 func IsStock(seen []Sighting) bool {
 	var apart []Sighting
 	for _, s := range seen {

@@ -61,7 +61,7 @@ func mixColors(arguments string) (RGB, float64, bool) {
 		return RGB{}, 0, true
 	}
 	x, y := space.to(a), space.to(b)
-	if alphaA == 0 { // its color has no say
+	if alphaA == 0 { // its color does not count
 		x = y
 	} else if alphaB == 0 {
 		y = x

@@ -77,7 +77,7 @@ var (
 
 const (
 	maxAccepted = 10_000       // values that are remembered
-	maxStyled   = 8 * MaxBytes // of the values of all elements, because a rule is written to each that it matches
+	maxStyled   = 8 * MaxBytes // of the values of all elements, because a rule is written to each element that it matches
 )
 
 // cascade computes the declarations of each element: its attributes, then its own style.

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// leastLost is the share of the image from which text is a part that may not be missing.
+	// leastLost is the share of the image that text must cover so that its loss matters.
 	leastLost = 0.01
 	// letterArea is the approximate ink of a letter as a share of the font size squared.
 	letterArea      = 0.3

@@ -71,7 +71,7 @@ type Label struct {
 }
 
 // LogoLabel lists the brand's images. Entries are URLs, in which * matches
-// anything, or inline: and a substring of the drawing, or sha256: and the sum of a file, in hexadecimal digits.
+// anything, or inline: and a substring of the drawing, or sha256: and the sum of a file in hexadecimal digits.
 // A label in a folder may name the file instead: file:logo.svg.
 type LogoLabel struct {
 	Accept   []string `json:"accept"` // the primary logo
@@ -164,8 +164,8 @@ func readLabels(files fs.FS, group string) ([]Label, error) {
 	return out, nil
 }
 
-// readFolder reads the labels of a folder of pages: each is a folder with label.json and the files of the site, named
-// as the id of the label.
+// readFolder reads the labels of a folder of pages. Each page is a folder, named by its id, with label.json and the
+// files of the site.
 func readFolder(folder string) ([]Label, error) {
 	files := os.DirFS(folder)
 	names, err := fs.Glob(files, "*/label.json")

@@ -278,7 +278,7 @@ func TestHomePage_KeepsVisitors_IsRead(t *testing.T) {
 	for name, script := range map[string]string{
 		"a condition":       `if (screen.width < 700) location = "/en/"`,
 		"a choice":          `screen.width < 700 ? location.replace("/en/") : 0; screen.width < 700 && location.replace("/en/")`,
-		"an uncalled":       `function go() { location = "/en/" }`,
+		"no call":           `function go() { location = "/en/" }`,
 		"a click":           `document.addEventListener("click", function () { location = "/en/" })`,
 		"after a condition": `(function () { if (navigator.onLine) { return } location = "/en/" })()`,
 		"a comment":         `// location = "/en/"`,
@@ -308,7 +308,9 @@ func TestHomePage_KeepsVisitors_IsRead(t *testing.T) {
 	}
 }
 
-// Rule 11: a page may send the crawler only where a redirect may.
+// A page may send the crawler only where a redirect may.
+//
+// Rule 11.
 func TestHomePage_SendsVisitorsOn_WithinLimits(t *testing.T) {
 	for name, page := range map[string]string{
 		"private address": `<script>location = "http://169.254.169.254/latest/"</script>`,

@@ -53,7 +53,7 @@ type Page struct {
 	Base *url.URL // base of relative URLs
 	// Root is the document, for selectors and for items. It must not be modified.
 	Root *html.Node
-	// Detected is the page's encoding if nothing declares it and the page is not UTF-8, or zero.
+	// Detected is the page's encoding if it was detected; zero if it is UTF-8 or declared.
 	Detected Encoding
 
 	Lang     string
@@ -242,7 +242,7 @@ func (p *Page) Include(frame *Page) {
 		}
 		for i, a := range n.Attr {
 			if u := frame.Resolve(a.Val); a.Key == "href" && u != nil {
-				n.Attr[i].Val = u.String() // the base is the frameset's
+				n.Attr[i].Val = u.String() // relative to the frame until now
 			}
 		}
 	}

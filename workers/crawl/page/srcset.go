@@ -142,8 +142,8 @@ func sources(img *html.Node) (out []*html.Node) {
 	return out
 }
 
-// setSources sets the files of an img and the sources of its picture element that are larger than its src. The first
-// source for wide screens goes before all others, which may show something else; so does a vector.
+// setSources sets the files of an img and of the sources of its picture element that are larger than its src. The first
+// source that is a vector or for wide screens precedes all others, because those may show something else.
 func (g *gatherer) setSources(im *Image, img *html.Node) {
 	lazy := slices.ContainsFunc(lazySources, func(name string) bool { return Attr(img, name) != "" })
 	var shown, rest, others []Source

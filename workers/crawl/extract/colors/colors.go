@@ -23,7 +23,7 @@ const (
 	sameColor    = 8.0 // ΔE2000 below which two colors count as one
 	minChromatic = 40  // channel distance of a color that is not grey
 	darkBelow    = 80  // brightness
-	// darkLightness is the OKLCH lightness below which a color looks dark: pure red has a brightness of 76.
+	// darkLightness is the OKLCH lightness below which a color looks dark: pure red, with a brightness of 76, does not.
 	darkLightness = 0.45
 	lightAbove    = 200
 	nearlyWhite   = 245 // brightness above which a color looks white
@@ -179,10 +179,10 @@ func isMain(pool []pooled, at int) bool {
 
 const (
 	scatterShare = 0.1 // the proportion of the logo below which a hue is small
-	scatterHues  = 3   // the number of small hues from which they are decoration
+	scatterHues  = 3   // the number of small hues that makes them decoration
 )
 
-// isScattered reports whether only one of several small hues of the logo supports a color.
+// isScattered reports whether a color is only one of several small hues of the logo.
 func isScattered(pool []pooled, at int) bool {
 	small := func(p pooled) bool {
 		return p.method == paletteMethod && len(p.others) == 0 && p.chromatic() && p.weight < scatterShare*paletteWeight

@@ -20,9 +20,13 @@ const (
 // condition, or its meta refresh if that comes first. It is nil if the page stays. A page whose script sets a cookie
 // sends its visitors on with that cookie, so its scripts do not count.
 func (p *Page) Onward() *Refresh {
-	if p.Root == nil || p.URL == nil {
+	if p.onward == nil { // a page that Parse did not make
 		return p.Refresh
 	}
+	return p.onward()
+}
+
+func (p *Page) readOnward() *Refresh {
 	s := &scripts{page: p, functions: map[string]function{}, values: map[string]string{
 		"location.origin": p.URL.Scheme + "://" + p.URL.Host, "location.protocol": p.URL.Scheme + ":",
 		"location.host": p.URL.Host, "location.hostname": p.URL.Hostname(), "location.search": "", "location.hash": ""}}

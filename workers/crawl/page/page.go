@@ -83,7 +83,8 @@ type Page struct {
 	Forms     int
 	ElementID map[string]bool // ids of elements that are used by signatures
 
-	InTree *InTree // nil in a page that Parse did not make
+	InTree *InTree         // nil in a page that Parse did not make
+	onward func() *Refresh // see Onward
 }
 
 // InTree keeps what package extract finds in Root for the name of the site: a crawl asks for it a dozen times, and Root

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/url"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -24,6 +25,7 @@ func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 		site: of, strangers: foreignTo(of, strangerWords), tools: foreignTo(of, toolWords),
 		overlays: foreignTo(of, overlayWords),
 	}
+	g.page.onward = sync.OnceValue(g.page.readOnward)
 	g.base(root)
 	g.walk(root, place{}, 0)
 	g.page.Text = Clean(g.text.String(), maxTextBytes)

@@ -52,11 +52,7 @@ func (d *document) outlineText() (changed bool) {
 			continue
 		}
 		l := lettering{size: defaultFontSize}
-		var above []*node
-		for up := n.parent; up != nil; up = up.parent {
-			above = append(above, up)
-		}
-		for _, up := range slices.Backward(above) {
+		for _, up := range n.parent.lineage() {
 			l = l.inherit(up)
 		}
 		t := &typesetter{space: true}

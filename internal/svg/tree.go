@@ -49,6 +49,15 @@ type node struct {
 	shape  *outline // measured once; see outlineOf
 }
 
+// lineage lists an element and those around it, the outermost first.
+func (n *node) lineage() (list []*node) {
+	for ; n != nil; n = n.parent {
+		list = append(list, n)
+	}
+	slices.Reverse(list)
+	return list
+}
+
 func (n *node) attr(name string) string {
 	for _, a := range n.attrs {
 		if a.name == name {

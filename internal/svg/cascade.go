@@ -59,7 +59,7 @@ func (d *document) acceptable(name, value string) (string, bool) {
 	clean, known := d.accepted[of]
 	if !known {
 		var ok bool
-		if clean, ok = cleanValue(name, lexCSS(value)); !ok || !fits(name, clean) {
+		if clean, ok = cleanValue(name, lexCSS(value)); !ok {
 			clean = ""
 		}
 		if len(d.accepted) < maxAccepted && len(value) < maxValueBytes/16 {

@@ -92,21 +92,7 @@ func (c *Cascade) Exhausted() bool { return c.work < 0 }
 
 // all lists the declarations of an element's rules and style attribute, without those of custom properties.
 func (c *Cascade) all(n *html.Node) []candidate {
-	var out []candidate
-	for _, m := range c.matched(n) {
-		r := &c.rules[m.rule]
-		for i := range r.declarations {
-			if m.pseudo == ownElement && !strings.HasPrefix(r.declarations[i].name, "--") {
-				out = append(out, candidate{&r.declarations[i], r, m.specificity, int(m.rule)*maxDeclarations + i})
-			}
-		}
-	}
-	own := c.styleAttribute(n)
-	for i := range own {
-		if !strings.HasPrefix(own[i].name, "--") {
-			out = append(out, candidate{&own[i], nil, 0, i})
-		}
-	}
+	out := c.list(n, ownElement, "", func(name string) bool { return !strings.HasPrefix(name, "--") })
 	for _, from := range slices.Clone(out) {
 		if from.declaration.name != "font" {
 			continue

@@ -378,6 +378,7 @@ func TestDecide_Sources_GiveColors(t *testing.T) {
 		"mask icon":        {`<link rel="mask-icon" href="/m.svg" color="#e50914">`, nil, "accent #e50914"},
 		"transparent":      {`<meta name="theme-color" content="rgba(11,95,255,0.2)">`, nil, ""},
 		"hsl":              {`<meta name="theme-color" content="hsl(0, 100%, 50%)">`, nil, "accent #ff0000"},
+		"by mixing":        {`<meta name="theme-color" content="color-mix(in srgb, #f00, #00f)"><meta name="msapplication-TileColor" content="tomato">`, nil, "accent #ff6347"},
 		"by name":          {`<meta name="theme-color" content="rebeccapurple"><meta name="msapplication-TileColor" content="tomato">`, nil, "accent #ff6347"},
 		"not a color":      {`<meta name="theme-color" content="javascript:alert(1)">`, nil, ""},
 		"first of several": {`<meta name="theme-color" content="#e50914" media="(prefers-color-scheme: light)"><meta name="theme-color" content="#0b5fff" media="(prefers-color-scheme: dark)">`, nil, "accent #e50914"},

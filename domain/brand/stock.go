@@ -56,10 +56,15 @@ func (s Sighting) related(to Sighting) bool {
 // names returns the letters and digits of the name and of the domain's label.
 func (s Sighting) names() []string {
 	label, _, _ := strings.Cut(s.Domain, ".")
-	return slices.DeleteFunc([]string{letters(s.Name), letters(label)}, func(name string) bool { return name == "" })
+	return slices.DeleteFunc([]string{Letters(s.Name), Letters(label)}, func(name string) bool { return name == "" })
 }
 
-func letters(name string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(name),
-		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "")
+// Letters returns a text in the form of a domain label: its letters and digits, in lower case.
+func Letters(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
 }

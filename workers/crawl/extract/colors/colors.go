@@ -165,7 +165,7 @@ func (p pooled) from(method string) bool {
 
 // isUsed reports whether a color is declared as the brand's and used on buttons or links.
 func (p pooled) isUsed() bool {
-	return (p.from(buttonMethod) || p.from(linkMethod)) && slices.ContainsFunc(append(p.others, p.method),
+	return (p.from(buttonMethod) || p.from(linkMethod)) && slices.ContainsFunc(slices.Concat(p.others, []string{p.method}),
 		func(m string) bool { return strings.HasPrefix(m, variableMethod) })
 }
 

@@ -225,8 +225,8 @@ func (p *colorPool) surfaces() {
 			}
 			text = text || n.Data == "p" || n.Data == "li" || n.Data == "main" || n.Data == "article"
 			head = head || n.Data == "header" || n.Data == "nav"
-			styled := strings.Contains(strings.ToLower(page.Attr(n, "style")), "color") ||
-				strings.Contains(strings.ToLower(page.Attr(n, "style")), "background")
+			style := strings.ToLower(page.Attr(n, "style"))
+			styled := strings.Contains(style, "color") || strings.Contains(style, "background")
 			switch {
 			case isButton(n):
 				p.sees(n, false, "background-color", "background-image", "color", "border-color")

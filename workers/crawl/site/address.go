@@ -51,5 +51,8 @@ func Absolute(base *url.URL, ref string) *url.URL {
 	return u
 }
 
+// Resolve makes a reference of a page or a style sheet absolute. It returns nil if the scheme is not http or https.
+func Resolve(base *url.URL, ref string) *url.URL { return Absolute(base, Reference(ref)) }
+
 // Letters is brand.Letters.
 func Letters(text string) string { return brand.Letters(text) }

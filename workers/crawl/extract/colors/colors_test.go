@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/css"
 	"letterhead/internal/imaging"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/colors"
 	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/manifest"
+	"letterhead/workers/crawl/site"
 )
 
 func colorsOf(in extract.Input, inks ...imaging.Swatch) string {
@@ -240,7 +241,7 @@ func TestDecide_FrameworkColor_NeedsSecondSource(t *testing.T) {
 	const rules = `:root{--primary:#0d6efd}.btn{background:#0d6efd}`
 	for file, want := range map[string]string{"/a.css": "accent #0d6efd", "/css/bootstrap.min.css": "", "/npm/kit@5/all.css": "", "/wp-includes/a.css": ""} {
 		in := extracttest.Read("acme.com", `<link rel=stylesheet href="`+file+`"><a class=btn href=/b>Buy</a>`)
-		in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{"https://www.acme.com" + file: []byte(rules)})
+		in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{"https://www.acme.com" + file: []byte(rules)}, site.Resolve)
 		if got := colorsOf(in); got != want {
 			t.Errorf("%s: got %q, want %q", file, got, want)
 		}

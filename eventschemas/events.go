@@ -192,8 +192,8 @@ type (
 		FinalURL     string     `json:"final_url"`
 		ETag         string     `json:"etag,omitempty"`
 		LastModified string     `json:"last_modified,omitempty"`
-		// ByConvention is set if the site has icons that nobody may have chosen for it, whether the record has them or
-		// not.
+		// ByConvention lists the icons that were found only by convention, including those that the record omits; nil
+		// for none.
 		ByConvention *IconsByConvention `json:"by_convention,omitempty"`
 	}
 	// CrawlConfirmed records that a crawl found nothing new.

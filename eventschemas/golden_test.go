@@ -104,59 +104,18 @@ var golden = map[string]eventschemas.Event{
 		{AccountID: accountID, Month: "2026-11", Searches: 12, Logos: 340, KeysUsed: []eventschemas.KeyUsed{{KeyID: "key-1", At: moment}, {KeyID: "key-2", At: moment.Add(-time.Second)}}},
 		{AccountID: accountID, Month: "2026-12", Searches: 1},
 	}},
-	"LogosAllotted.v1":   eventschemas.LogosAllotted{Requests: 50},
-	"BrandDiscovered.v1": eventschemas.BrandDiscovered{BrandID: acmeID, Domain: "acme.com"},
-	"CrawlRequested.v1":  eventschemas.CrawlRequested{CrawlID: "crawl-1", Domain: "acme.com", Cause: "lookup", Priority: "live", AllowedMS: 8500},
-	"CrawlSucceeded.v1": eventschemas.CrawlSucceeded{
-		CrawlID: "crawl-1", Record: fullRecord(), FinalURL: "https://www.acme.com/en?a=1&b=2", ETag: `W/"abc"`, LastModified: "Sat, 21 Nov 2026 08:00:00 GMT",
-		Evidence: []eventschemas.Evidence{
-			{Field: "logos", Source: "https://www.acme.com/favicon.ico", Method: "link rel=icon", Confidence: 0.75},
-			{Field: "name", Source: "https://www.acme.com/", Method: "og:site_name", Confidence: 1},
-		},
-	},
-	"CrawlSucceeded.v1.restricted": eventschemas.CrawlSucceeded{
-		CrawlID: "crawl-1", FinalURL: "https://acme.com/", Evidence: []eventschemas.Evidence{},
-		Record: func() eventschemas.Record {
-			r := eventschemas.Record{NSFW: true, Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
-			return r.Normalized()
-		}(),
-	},
-	"CrawlSucceeded.v2": eventschemas.CrawlSucceeded{
-		CrawlID: "crawl-1", Record: fullRecord(), FinalURL: "https://www.acme.com/en?a=1&b=2", ETag: `W/"abc"`,
-		LastModified: "Sat, 21 Nov 2026 08:00:00 GMT",
-		Evidence: []eventschemas.Evidence{
-			{Field: "logos", Source: "https://www.acme.com/favicon.ico", Method: "link rel=icon", Confidence: 0.75},
-			{Field: "name", Source: "https://www.acme.com/", Method: "og:site_name", Confidence: 1},
-		},
-	},
-	"CrawlSucceeded.v2.restricted": eventschemas.CrawlSucceeded{
-		CrawlID: "crawl-1", FinalURL: "https://acme.com/", Evidence: []eventschemas.Evidence{},
-		Record: func() eventschemas.Record {
-			r := eventschemas.Record{NSFW: true,
-				Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
-			return r.Normalized()
-		}(),
-	},
-	"CrawlSucceeded.v3": eventschemas.CrawlSucceeded{
-		CrawlID: "crawl-1", Record: fullRecord(), FinalURL: "https://www.acme.com/en?a=1&b=2", ETag: `W/"abc"`,
-		LastModified: "Sat, 21 Nov 2026 08:00:00 GMT",
-		Evidence: []eventschemas.Evidence{
-			{Field: "logos", Source: "https://www.acme.com/favicon.ico", Method: "link rel=icon", Confidence: 0.75},
-			{Field: "name", Source: "https://www.acme.com/", Method: "og:site_name", Confidence: 1},
-		},
-		ByConvention: &eventschemas.IconsByConvention{Assets: []string{hashA}, Linked: []string{"acme-group.com", "globex.co.uk"}},
-	},
-	"CrawlSucceeded.v3.restricted": eventschemas.CrawlSucceeded{
-		CrawlID: "crawl-1", FinalURL: "https://acme.com/", Evidence: []eventschemas.Evidence{},
-		Record: func() eventschemas.Record {
-			r := eventschemas.Record{NSFW: true,
-				Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
-			return r.Normalized()
-		}(),
-	},
-	"CrawlConfirmed.v1":       eventschemas.CrawlConfirmed{CrawlID: "crawl-2", ETag: `"def"`, LastModified: "Sun, 22 Nov 2026 08:00:00 GMT"},
-	"CrawlConfirmed.v1.least": eventschemas.CrawlConfirmed{CrawlID: "crawl-2"},
-	"CrawlFailed.v1":          eventschemas.CrawlFailed{CrawlID: "crawl-3", Outcome: "fetch_failed", RememberSeconds: 3600, Detail: "The connection was refused."},
+	"LogosAllotted.v1":             eventschemas.LogosAllotted{Requests: 50},
+	"BrandDiscovered.v1":           eventschemas.BrandDiscovered{BrandID: acmeID, Domain: "acme.com"},
+	"CrawlRequested.v1":            eventschemas.CrawlRequested{CrawlID: "crawl-1", Domain: "acme.com", Cause: "lookup", Priority: "live", AllowedMS: 8500},
+	"CrawlSucceeded.v1":            crawled(nil),
+	"CrawlSucceeded.v1.restricted": crawledRestricted(),
+	"CrawlSucceeded.v2":            crawled(nil),
+	"CrawlSucceeded.v2.restricted": crawledRestricted(),
+	"CrawlSucceeded.v3":            crawled(&eventschemas.IconsByConvention{Assets: []string{hashA}, Linked: []string{"acme-group.com", "globex.co.uk"}}),
+	"CrawlSucceeded.v3.restricted": crawledRestricted(),
+	"CrawlConfirmed.v1":            eventschemas.CrawlConfirmed{CrawlID: "crawl-2", ETag: `"def"`, LastModified: "Sun, 22 Nov 2026 08:00:00 GMT"},
+	"CrawlConfirmed.v1.least":      eventschemas.CrawlConfirmed{CrawlID: "crawl-2"},
+	"CrawlFailed.v1":               eventschemas.CrawlFailed{CrawlID: "crawl-3", Outcome: "fetch_failed", RememberSeconds: 3600, Detail: "The connection was refused."},
 	"BrandImported.v1": eventschemas.BrandImported{
 		BrandID: acmeID, Domain: "acme.com", Source: "simple-icons 16.37.0", Record: emptyRecord("Acme <&> Söhne"), Evidence: []eventschemas.Evidence{
 			{Field: "name", Source: "simple-icons 16.37.0", Method: "title", Confidence: 0.9},
@@ -220,6 +179,28 @@ var golden = map[string]eventschemas.Event{
 func emptyRecord(name string) eventschemas.Record {
 	r := eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany(), QualityScore: 0.4}
 	return r.Normalized()
+}
+
+// crawled returns a success with a value in every field, and with icons that were found by convention or nil.
+func crawled(icons *eventschemas.IconsByConvention) eventschemas.CrawlSucceeded {
+	return eventschemas.CrawlSucceeded{
+		CrawlID: "crawl-1", Record: fullRecord(), FinalURL: "https://www.acme.com/en?a=1&b=2", ETag: `W/"abc"`,
+		LastModified: "Sat, 21 Nov 2026 08:00:00 GMT",
+		Evidence: []eventschemas.Evidence{
+			{Field: "logos", Source: "https://www.acme.com/favicon.ico", Method: "link rel=icon", Confidence: 0.75},
+			{Field: "name", Source: "https://www.acme.com/", Method: "og:site_name", Confidence: 1},
+		},
+		ByConvention: icons,
+	}
+}
+
+// crawledRestricted returns a success whose record is only a restriction.
+func crawledRestricted() eventschemas.CrawlSucceeded {
+	record := eventschemas.Record{NSFW: true,
+		Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
+	return eventschemas.CrawlSucceeded{
+		CrawlID: "crawl-1", FinalURL: "https://acme.com/", Evidence: []eventschemas.Evidence{}, Record: record.Normalized(),
+	}
 }
 
 // fullRecord returns a record in which every field has a value.

@@ -129,10 +129,10 @@ type Evidence struct {
 	Confidence float64 `json:"confidence"`
 }
 
-// IconsByConvention are icons of a site that were found only by convention: at a path that browsers try, or among the
-// files of a theme.
+// IconsByConvention lists the icons of a site that were found only by convention: at a path that browsers try, or among
+// the files of a theme.
 type IconsByConvention struct {
-	Assets []string `json:"assets"` // of each icon, the id of its first format
+	Assets []string `json:"assets"` // the id of each icon's first format
 	Linked []string `json:"linked"` // registrable domains that the home page links to, sorted
 }
 

@@ -198,7 +198,7 @@ func (g *gallery) examples() []gallerySection {
 		g.image("google.com", "for a light background", "size", gallerySize, "background", "light"),
 		onDark(g.image("google.com", "for a dark background", "size", gallerySize, "background", "dark")),
 	}
-	grounds := gallerySection{Title: "Any background", Note: "background also takes the color of the page, as six hexadecimal digits without #, or auto-light or auto-dark for a usual one. If the page would swallow the logo, another one of the brand is shown; otherwise its swallowed inks are turned; otherwise it gets a plate, which plate=never excludes. An icon is in the middle of a square."}
+	grounds := gallerySection{Title: "Any background", Note: "background also takes the color of the page, as six hexadecimal digits without #, or auto-light or auto-dark for a typical one. If the page would swallow the logo, another one of the brand is shown; otherwise its swallowed inks are turned; otherwise it gets a plate, which plate=never excludes. An icon is in the middle of a square."}
 	for _, brand := range [][2]string{{"stripe.com", "turned"}, {"salesforce.com", "on a plate"}, {"netflix.com",
 		"legible as it is"}} {
 		p := g.image(brand[0], brand[1], "size", gallerySize, "background", galleryGround)

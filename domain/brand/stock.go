@@ -23,7 +23,7 @@ const (
 
 // IsStock reports whether an icon is the stock icon of a template: it was seen at five brands at least, none of which
 // has the name or the domain of another, in part or as a whole, or links or redirects to it. The icon of a company with
-// a domain in each country, or of a group whose sites link to each other, is none.
+// a domain in each country, or of a group whose sites link to each other, is not.
 func IsStock(seen []Sighting) bool {
 	var apart []Sighting
 	for _, s := range seen {
@@ -56,10 +56,15 @@ func (s Sighting) related(to Sighting) bool {
 // names returns the letters and digits of the name and of the domain's label.
 func (s Sighting) names() []string {
 	label, _, _ := strings.Cut(s.Domain, ".")
-	return slices.DeleteFunc([]string{letters(s.Name), letters(label)}, func(name string) bool { return name == "" })
+	return slices.DeleteFunc([]string{Letters(s.Name), Letters(label)}, func(name string) bool { return name == "" })
 }
 
-func letters(name string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(name),
-		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "")
+// Letters returns a text in the form of a domain label: its letters and digits, in lower case.
+func Letters(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
 }

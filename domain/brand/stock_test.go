@@ -72,7 +72,7 @@ func countries(endings ...string) (out []brand.Sighting) {
 	return out
 }
 
-// The event says which icons were found, also if the record does not have them, so that a rebuild knows where they were
+// The event lists the icons that were found even if the record omits them, so that a rebuild knows where they were
 // seen.
 func TestSucceedCrawl_WithoutTheStockIcon_SaysWhichIconWasFound(t *testing.T) {
 	t.Parallel()

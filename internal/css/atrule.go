@@ -66,7 +66,7 @@ func (p *parser) blockRule(in scope, name, prelude string, depth int) {
 	applies := true
 	switch name {
 	case "media":
-		applies = mediaApplies(prelude)
+		applies = Applies(prelude)
 	case "container":
 		applies = containerApplies(prelude)
 	case "supports":
@@ -136,7 +136,7 @@ func (p *parser) imports(in scope, prelude string) {
 	}
 	key := at.String()
 	text, given := b.sheets[key]
-	if !mediaApplies(rest) || !given || in.layer == nil || len(p.path) > maxImportDepth ||
+	if !Applies(rest) || !given || in.layer == nil || len(p.path) > maxImportDepth ||
 		slices.Contains(p.path, key) {
 		return
 	}
@@ -187,7 +187,7 @@ func Imports(sheet []byte, at *url.URL, resolve Resolve) []*url.URL {
 			u, rest := p.book.importAddress(strings.TrimSpace(p.slice(start, p.start)), at)
 			_, rest, _ = cutFunction(rest, "layer")
 			_, rest, _ = cutFunction(strings.TrimSpace(strings.TrimPrefix(rest, "layer")), "supports")
-			if u != nil && mediaApplies(rest) &&
+			if u != nil && Applies(rest) &&
 				!slices.ContainsFunc(out, func(have *url.URL) bool { return *have == *u }) {
 				out = append(out, u)
 			}

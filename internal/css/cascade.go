@@ -56,9 +56,9 @@ func New(root *html.Node, base *url.URL, sheets map[string][]byte, resolve Resol
 
 // Value returns the winning value of a property on the element itself, with variables resolved, or "" if there is none.
 // The property is in lower case. A shorthand is expanded for font-family, font-weight, font-size, font-style,
-// background-image, background-color, background-position, background-size, background-repeat, border-color and mask-image. URLs in url()
-// are absolute and quoted, except those that refer to the document (url(#id)) or contain data. The keyword inherit is
-// resolved; currentColor is kept.
+// background-image, background-color, background-position, background-size, background-repeat, border-color and
+// mask-image. URLs in url() are absolute and quoted, except those that refer to the document (url(#id)) or contain data.
+// The keyword inherit is resolved; currentColor is kept.
 func (c *Cascade) Value(n *html.Node, property string) string {
 	if c == nil || n == nil {
 		return ""

@@ -13,15 +13,15 @@ import (
 // Declaration is a property of an element with the value that wins.
 type Declaration struct{ Property, Value string }
 
-// Unset is the value of a property whose strongest declaration says so, or has an unknown variable or an invalid value
-// by a variable. Such a declaration wins all the same (CSS Custom Properties 1, section 3.1).
+// Unset is the value of a property whose strongest declaration unsets it, refers to an unknown variable, or is invalid
+// because of a variable's value. Such a declaration wins all the same (CSS Custom Properties 1, section 3.1).
 const Unset = "unset"
 
 // Declared returns the properties that the rules and the style attribute of an element set, sorted by name, without
 // custom properties; font is the only shorthand that is expanded. accept rewrites a value, or rejects it as invalid, and
 // then a weaker declaration applies.
 //
-// It is for a file whose sheets are all known. Value has a rule for pages, of which a sheet may be missing.
+// It is for files whose sheets are all known. Value is for pages, of which sheets may be missing.
 func (c *Cascade) Declared(n *html.Node, accept func(property, value string) (string, bool)) []Declaration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,21 +92,7 @@ func (c *Cascade) Exhausted() bool { return c.work < 0 }
 
 // all lists the declarations of an element's rules and style attribute, without those of custom properties.
 func (c *Cascade) all(n *html.Node) []candidate {
-	var out []candidate
-	for _, m := range c.matched(n) {
-		r := &c.rules[m.rule]
-		for i := range r.declarations {
-			if m.pseudo == ownElement && !strings.HasPrefix(r.declarations[i].name, "--") {
-				out = append(out, candidate{&r.declarations[i], r, m.specificity, int(m.rule)*maxDeclarations + i})
-			}
-		}
-	}
-	own := c.styleAttribute(n)
-	for i := range own {
-		if !strings.HasPrefix(own[i].name, "--") {
-			out = append(out, candidate{&own[i], nil, 0, i})
-		}
-	}
+	out := c.list(n, ownElement, "", func(name string) bool { return !strings.HasPrefix(name, "--") })
 	for _, from := range slices.Clone(out) {
 		if from.declaration.name != "font" {
 			continue

@@ -19,11 +19,8 @@ const (
 	maxMediaDepth = 8
 )
 
-// Applies reports whether a media attribute matches our screen.
-func Applies(media string) bool { return mediaApplies(media) }
-
-// mediaApplies reports whether a list of media queries matches our screen. An empty list does.
-func mediaApplies(query string) bool {
+// Applies reports whether a list of media queries matches our screen. An empty list does.
+func Applies(query string) bool {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {
 		return true

@@ -126,7 +126,7 @@ func (b *book) styleElement(n *html.Node) {
 	if kind := attr(n, "type"); kind != "" && !strings.EqualFold(kind, "text/css") {
 		return
 	}
-	if !mediaApplies(attr(n, "media")) {
+	if !Applies(attr(n, "media")) {
 		return
 	}
 	var text strings.Builder
@@ -153,7 +153,7 @@ func (b *book) linkElement(n *html.Node, seen map[string]bool) {
 	}
 	seen[at.String()] = true
 	// media="print" onload="this.media='all'" loads a sheet late.
-	if !mediaApplies(attr(n, "media")) && !strings.Contains(attr(n, "onload"), "media") {
+	if !Applies(attr(n, "media")) && !strings.Contains(attr(n, "onload"), "media") {
 		return
 	}
 	b.sheet(string(text[:min(len(text), MaxSheetBytes)]), at, scope{layer: b.layers}, []string{at.String()})

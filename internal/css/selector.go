@@ -1,6 +1,7 @@
 package css
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -306,18 +307,26 @@ func isCombinator(text string) bool {
 
 func startsWithName(text string) bool { return text != "" && (isName(text[0]) || text[0] == '\\') }
 
-// compoundStart returns the start of the last compound of a selector.
-func compoundStart(text string) int {
-	start := 0
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\':
-			i = nameEnd(text, i) - 1
-		case c == '[', c == '(':
-			i = closing(text, i)
-		case isSpace(c), c == '>', c == '+', c == '~':
-			start = i + 1
+// gaps yields the positions of the white space and combinators between the compounds of a selector.
+func gaps(text string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := 0; i < len(text); i++ {
+			switch c := text[i]; {
+			case c == '\\':
+				i = nameEnd(text, i) - 1
+			case c == '[', c == '(':
+				i = closing(text, i)
+			case isCombinator(text[i:]) && !yield(i):
+				return
+			}
 		}
+	}
+}
+
+// compoundStart returns the start of the last compound of a selector.
+func compoundStart(text string) (start int) {
+	for i := range gaps(text) {
+		start = i + 1
 	}
 	return start
 }
@@ -339,27 +348,19 @@ func parts(text string) ([]part, bool) {
 		out = append(out, part{text[start:end], combinator})
 		return len(out) <= maxParts
 	}
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\':
-			i = nameEnd(text, i) - 1
-		case c == '[', c == '(':
-			i = closing(text, i)
-		case isSpace(c), c == '>', c == '+', c == '~':
+	for i := range gaps(text) {
+		if i > start || len(out) == 0 {
 			if !flush(i) {
 				return nil, false
 			}
 			combinator = ' '
-			for ; i < len(text) && isCombinator(text[i:]); i++ {
-				if !isSpace(text[i]) {
-					if combinator != ' ' {
-						return nil, false
-					}
-					combinator = text[i]
-				}
+		}
+		start = i + 1
+		if !isSpace(text[i]) {
+			if combinator != ' ' {
+				return nil, false
 			}
-			start = i
-			i--
+			combinator = text[i]
 		}
 	}
 	if !flush(len(text)) {

@@ -11,12 +11,8 @@ import (
 // the length of the text if it does not. Strings are skipped.
 func closing(text string, open int) int {
 	nest := 0
-	for i := open; i < len(text); i++ {
+	for i := open; i < len(text); i = after(text, i) {
 		switch text[i] {
-		case '\\':
-			i++
-		case '"', '\'':
-			i = stringEnd(text, i) - 1
 		case '(', '[', '{':
 			nest++
 		case ')', ']', '}':
@@ -26,6 +22,17 @@ func closing(text string, open int) int {
 		}
 	}
 	return len(text)
+}
+
+// after returns the position after the escape, string or single byte at a position.
+func after(text string, i int) int {
+	switch text[i] {
+	case '\\':
+		return i + 2
+	case '"', '\'':
+		return stringEnd(text, i)
+	}
+	return i + 1
 }
 
 // stringEnd returns the position after the string that begins at a position.
@@ -48,14 +55,10 @@ func stringEnd(text string, start int) int {
 func Split(text string, separator byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start := 0
-		for i := 0; i < len(text); i++ {
+		for i := 0; i < len(text); i = after(text, i) {
 			switch text[i] {
-			case '\\':
-				i++
-			case '"', '\'':
-				i = stringEnd(text, i) - 1
 			case '(', '[', '{':
-				i = closing(text, i)
+				i = min(closing(text, i), len(text)-1)
 			case separator:
 				if !yield(text[start:i]) {
 					return
@@ -77,31 +80,23 @@ func words(value string) []string {
 		}
 		start = -1
 	}
-	for i := 0; i < len(value); i++ {
-		switch value[i] {
-		case ' ', '\t', '\n', '\r', '\f':
+	for i := 0; i < len(value); i = after(value, i) {
+		switch c := value[i]; {
+		case isSpace(c):
 			flush(i)
 			continue
-		case '/':
+		case c == '/':
 			flush(i)
 			out = append(out, "/")
 			continue
-		}
-		if start < 0 {
+		case start < 0:
 			start = i
 		}
-		switch value[i] {
-		case '\\':
-			i++
-		case '"', '\'':
-			i = stringEnd(value, i) - 1
-		case '(', '[', '{':
-			i = closing(value, i)
+		if strings.IndexByte("([{", value[i]) >= 0 {
+			i = min(closing(value, i), len(value)-1)
 		}
 	}
-	if start >= 0 {
-		out = append(out, value[start:])
-	}
+	flush(len(value))
 	return out
 }
 

@@ -138,17 +138,24 @@ func (c *Cascade) lookup(n *html.Node, pseudo pseudoElement, property string) (s
 
 // candidates lists the declarations of a property in an element's rules and style attribute.
 func (c *Cascade) candidates(n *html.Node, pseudo pseudoElement, property string) []candidate {
-	var out []candidate
 	others := shorthands[property]
 	is := func(name string) bool { return name == property || slices.Contains(others, name) }
-	custom := strings.HasPrefix(property, "--")
+	if strings.HasPrefix(property, "--") {
+		return c.list(n, pseudo, property, is)
+	}
+	return c.list(n, pseudo, "", is)
+}
+
+// list lists the declarations whose names satisfy is. custom is the name if only those of a custom property do, else "".
+func (c *Cascade) list(n *html.Node, pseudo pseudoElement, custom string, is func(name string) bool) []candidate {
+	var out []candidate
 	for _, m := range c.matched(n) {
 		if m.pseudo != pseudo {
 			continue
 		}
 		r := &c.rules[m.rule]
-		if custom && len(r.declarations) > manyDeclarations {
-			if i, ok := c.byName(m.rule)[property]; ok {
+		if custom != "" && len(r.declarations) > manyDeclarations {
+			if i, ok := c.byName(m.rule)[custom]; ok {
 				out = append(out, candidate{&r.declarations[i], r, m.specificity, int(m.rule)*maxDeclarations + i})
 			}
 			continue

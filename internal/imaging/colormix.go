@@ -22,7 +22,10 @@ var mixSpaces = func() map[string]mixSpace {
 			colorSpaces["rgb"], -1},
 		"srgb-linear": linear, "xyz": linear, "xyz-d50": linear, "xyz-d65": linear,
 		"oklab": {RGB.oklab, colorSpaces["oklab"], -1},
-		"oklch": {func(c RGB) [3]float64 { return toPolar(c.oklab()) }, colorSpaces["oklch"], 2},
+		"oklch": {func(c RGB) [3]float64 {
+			lightness, chroma, hue := c.OKLCH()
+			return [3]float64{lightness, chroma, hue}
+		}, colorSpaces["oklch"], 2},
 		"hsl": {func(c RGB) [3]float64 {
 			hue, saturation, lightness := c.hsl()
 			return [3]float64{hue, 100 * saturation, 100 * lightness}
@@ -61,7 +64,7 @@ func mixColors(arguments string) (RGB, float64, bool) {
 		return RGB{}, 0, true
 	}
 	x, y := space.to(a), space.to(b)
-	if alphaA == 0 { // its color has no say
+	if alphaA == 0 { // its color does not count
 		x = y
 	} else if alphaB == 0 {
 		y = x
@@ -150,11 +153,9 @@ func (c RGB) oklab() [3]float64 {
 		1.9779984951*l - 2.4285922050*m + 0.4505937099*s, 0.0259040371*l + 0.7827717662*m - 0.8086757660*s}
 }
 
-// toPolar is the inverse of polar, with a hue of 0 to 360.
-func toPolar(v [3]float64) [3]float64 {
-	hue := math.Atan2(v[2], v[1]) * 180 / math.Pi
-	if hue < 0 {
-		hue += 360
-	}
-	return [3]float64{v[0], math.Hypot(v[1], v[2]), hue}
+// OKLCH returns the lightness, 0 to 1, the chroma, 0 to about 0.32, and the hue in degrees (Ottosson, A perceptual color
+// space for image processing, 2020).
+func (c RGB) OKLCH() (lightness, chroma, hue float64) {
+	v := c.oklab()
+	return v[0], math.Hypot(v[1], v[2]), hueAngle(v[1], v[2])
 }

@@ -67,8 +67,8 @@ func openJPEG(data []byte) (image.Image, error) {
 // Browsers assume it in its absence.
 const plainInks = "\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00"
 
-// withInks reads a file, and after its first marker plainInks if it has four components. A segment of the file itself
-// comes later and counts.
+// withInks reads a file, and inserts plainInks after its first marker if it has four components. A segment of the file
+// itself comes later and prevails.
 func withInks(data []byte) io.Reader {
 	inks := false
 	jpegSegments(data, func(marker byte, p []byte) bool {

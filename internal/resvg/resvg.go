@@ -130,7 +130,8 @@ func (r *Renderer) Close(ctx context.Context) error {
 }
 
 // Render draws an SVG on a transparent background. Its longer side will have side pixels. Text is not drawn, because
-// the module has no fonts; svg.Sanitize makes outlines of it. Render waits while Config.Concurrent other images are being drawn.
+// the module has no fonts; svg.Sanitize makes outlines of it. Render waits while Config.Concurrent other images are
+// being drawn.
 //
 // Errors: imaging.ErrMalformed if resvg cannot parse the file or it has no size, imaging.ErrTooLarge if it needs more
 // steps or memory than the limits or if side is not between 1 and MaxSide, context.DeadlineExceeded if it takes longer

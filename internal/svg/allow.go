@@ -107,23 +107,19 @@ func (d *document) readAttributes(n *node, attrs []xml.Attr) bool {
 }
 
 func (d *document) readAttribute(n *node, name, value string) {
-	switch name {
-	case "id":
+	if name == "id" {
 		if isID(value) && d.byID[value] == nil {
 			n.id = value
 			d.byID[value] = n
 		}
 		return
 	}
-	clean, ok := "", false
-	switch {
-	case attributes[name] != 0:
-		clean, ok = cleanAttribute(n.name, name, value)
-	case properties[name]:
-		clean, ok = value, true // see bake
+	keep := properties[name] // see bake
+	if attributes[name] != 0 {
+		value, keep = cleanAttribute(n.name, name, value)
 	}
-	if ok {
-		n.attrs = append(n.attrs, attribute{name, clean})
+	if keep {
+		n.attrs = append(n.attrs, attribute{name, value})
 	}
 }
 

@@ -1,6 +1,7 @@
 package svg
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,8 +15,8 @@ func (d *document) bake() error {
 	for _, n := range d.order {
 		attrs := n.attrs[:0]
 		for _, a := range n.attrs {
-			keep := true
-			if attributes[a.name] == 0 && properties[a.name] {
+			keep := attributes[a.name] != 0 || !properties[a.name]
+			if !keep {
 				if a.value, keep = d.sheets.Resolved(n.source, a.name, a.value); keep {
 					a.value, keep = d.acceptable(a.name, a.value)
 				}
@@ -27,12 +28,13 @@ func (d *document) bake() error {
 		n.attrs = attrs
 		for _, x := range d.sheets.Declared(n.source, d.acceptable) {
 			switch {
+			case properties[x.Property]:
+				if x.Value == css.Unset {
+					x.Value = cmp.Or(initials[x.Property], "inherit")
+				}
+				n.inline = append(n.inline, declaration{x.Property, x.Value})
 			case geometry[x.Property] && x.Value != css.Unset && n.parent != nil && sized[n.name]:
 				n.set(x.Property, x.Value)
-			case properties[x.Property] && x.Value == css.Unset:
-				n.inline = append(n.inline, declaration{x.Property, unset(x.Property)})
-			case properties[x.Property]:
-				n.inline = append(n.inline, declaration{x.Property, x.Value})
 			}
 		}
 		if d.sheets.Exhausted() || d.styled > maxStyled {
@@ -59,7 +61,7 @@ func (d *document) acceptable(name, value string) (string, bool) {
 	clean, known := d.accepted[of]
 	if !known {
 		var ok bool
-		if clean, ok = cleanValue(name, lexCSS(value)); !ok || !fits(name, clean) {
+		if clean, ok = cleanValue(name, lexCSS(value)); !ok {
 			clean = ""
 		}
 		if len(d.accepted) < maxAccepted && len(value) < maxValueBytes/16 {
@@ -77,7 +79,7 @@ var (
 
 const (
 	maxAccepted = 10_000       // values that are remembered
-	maxStyled   = 8 * MaxBytes // of the values of all elements, because a rule is written to each that it matches
+	maxStyled   = 8 * MaxBytes // of the values of all elements, because a rule is written to each element that it matches
 )
 
 // cascade computes the declarations of each element: its attributes, then its own style.
@@ -115,12 +117,4 @@ var initials = map[string]string{
 	"overflow": "visible", "transform": "none", "transform-origin": "0 0", "transform-box": "view-box",
 	"mix-blend-mode": "normal", "isolation": "auto", "vector-effect": "none", "text-decoration": "none",
 	"alignment-baseline": "baseline", "baseline-shift": "0", "unicode-bidi": "normal",
-}
-
-// unset returns the value of a property that is not set.
-func unset(name string) string {
-	if value, ok := initials[name]; ok {
-		return value
-	}
-	return "inherit"
 }

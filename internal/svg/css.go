@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/lazyregexp"
 )
 
-// Limits of style sheets.
+// Limits of values.
 const (
 	maxValueTokens = 512
 	maxValueBytes  = 4 << 10
@@ -96,7 +96,12 @@ func cleanValue(name string, tokens []css.Token) (string, bool) {
 	}
 	value := strings.TrimSpace(b.String())
 	if colorProperties[name] {
-		value = plainColor(value)
+		var ok bool
+		value, ok = plainColor(value)
+		return value, ok && depth == 0
+	}
+	if urlProperties[name] && !strings.Contains(value, "url(") && !paintWords[strings.ToLower(value)] {
+		return "", false
 	}
 	if name == "stroke-dasharray" && value != "none" && value != "inherit" {
 		// Plain lengths only, so that checkRepeats sees the same as a renderer.

@@ -21,11 +21,8 @@ func (d *document) embed(image *node, raw []byte) {
 		return
 	}
 	inside, err := parseDocument(text, d)
-	depth := 2 // of the group and the root
-	for up := image; up != nil; up = up.parent {
-		depth++
-	}
-	if err != nil || depth+inside.depth > maxDepth || d.elements+inside.elements > maxElements ||
+	const added = 2 // the group and the root
+	if err != nil || len(image.lineage())+added+inside.depth > maxDepth || d.elements+inside.elements > maxElements ||
 		inside.fixRoot() != nil || inside.bake() != nil {
 		return
 	}

@@ -70,8 +70,8 @@ func TestHostileSVG(t *testing.T) {
 	}
 }
 
-// TestSanitize_PatternThatInheritsPatterns checks patterns whose content is painted, through their ancestors, by the
-// pattern itself, or by a chain of others: without a limit, ten times as often at each link.
+// TestSanitize_PatternThatInheritsPatterns_TakesBoundedWork checks patterns whose content is painted, through their
+// ancestors, by the pattern itself, or by a chain of others: without a limit, ten times as often at each link.
 func TestSanitize_PatternThatInheritsPatterns_TakesBoundedWork(t *testing.T) {
 	const tile = `<rect width="1" height="1"/>`
 	own := `<g fill="url(#p)"><pattern id="p" width="1" height="1">` + tile + `</pattern></g><rect width="9" height="9" fill="url(#p)"/>`

@@ -52,11 +52,7 @@ func (d *document) outlineText() (changed bool) {
 			continue
 		}
 		l := lettering{size: defaultFontSize}
-		var above []*node
-		for up := n.parent; up != nil; up = up.parent {
-			above = append(above, up)
-		}
-		for _, up := range slices.Backward(above) {
+		for _, up := range n.parent.lineage() {
 			l = l.inherit(up)
 		}
 		t := &typesetter{space: true}
@@ -103,15 +99,14 @@ func draw(n *node, letters []letter) {
 		}
 		l.write(paths[l.leaf], &buf)
 	}
-	isTextual := func(name string) bool { return textual[name] }
 	var walk func(n *node)
 	walk = func(n *node) {
 		if n.name == "" {
 			n.name, n.text = "path", ""
 		} else {
 			n.name, n.href = "g", ""
-			n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool { return isTextual(a.name) })
-			n.inline = slices.DeleteFunc(n.inline, func(x declaration) bool { return isTextual(x.name) })
+			n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool { return textual[a.name] })
+			n.inline = slices.DeleteFunc(n.inline, func(x declaration) bool { return textual[x.name] })
 		}
 		if data := paths[n]; data != nil {
 			n.name, n.children = "path", nil

@@ -3,7 +3,6 @@ package svg
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,7 +11,7 @@ import (
 )
 
 const (
-	// leastLost is the share of the image from which text is a part that may not be missing.
+	// leastLost is the share of the image that text must cover so that its loss matters.
 	leastLost = 0.01
 	// letterArea is the approximate ink of a letter as a share of the font size squared.
 	letterArea      = 0.3
@@ -139,7 +138,8 @@ func (p *painter) draw(n *node, k pen) {
 		return
 	default:
 		if _, ok := outlineOf(n); ok && !k.hidden {
-			p.shape(k)
+			p.draws = p.draws || k.opacity*k.fillOpacity > 0 && p.paints(k.fill, k) ||
+				k.opacity*k.strokeOpacity > 0 && k.strokeWidth > 0 && p.paints(k.stroke, k)
 		}
 		return
 	}
@@ -214,7 +214,6 @@ func measure(n *node) outline {
 	case "line":
 		o.move(at("x1"), at("y1"))
 		o.line(at("x2"), at("y2"))
-		o.close()
 	case "rect":
 		o = rectOutline(at)
 	case "circle":
@@ -255,7 +254,6 @@ func rectOutline(at func(string) float64) outline {
 	o.line(x+w, y)
 	o.line(x+w, y+h)
 	o.line(x, y+h)
-	o.close()
 	return o
 }
 
@@ -270,12 +268,6 @@ func ellipseOutline(cx, cy, rx, ry float64) outline {
 	o.include(cx-rx, cy-ry)
 	o.include(cx+rx, cy+ry)
 	return o
-}
-
-// shape looks for the fill and the stroke of a shape.
-func (p *painter) shape(k pen) {
-	p.draws = p.draws || k.opacity*k.fillOpacity > 0 && p.paints(k.fill, k) ||
-		k.opacity*k.strokeOpacity > 0 && k.strokeWidth > 0 && p.paints(k.stroke, k)
 }
 
 func (p *painter) text(n *node, k pen) {
@@ -323,11 +315,7 @@ func (p *painter) fillsPattern(pattern *node) bool {
 	}
 	p.patterns[pattern] = false
 	k := firstPen
-	var above []*node
-	for n := pattern; n != nil; n = n.parent {
-		above = append(above, n)
-	}
-	for _, n := range slices.Backward(above) {
+	for _, n := range pattern.lineage() {
 		k, _ = k.inherit(n.style)
 	}
 	k.opacity = 1 // of the ancestors, which does not apply to the pattern

@@ -237,7 +237,6 @@ func (o *outline) include(x, y float64) {
 }
 
 func (o *outline) move(x, y float64) {
-	o.close() // a fill closes every part
 	o.startX, o.startY, o.x, o.y = x, y, x, y
 }
 

@@ -27,9 +27,7 @@ var transformed = setOf("g", "switch", "use", "image", "path", "rect", "circle",
 // moveTransforms converts the property transform, whose numbers have units, to the attribute.
 func (d *document) moveTransforms() bool {
 	isTransform := func(x declaration) bool { return x.name == "transform" }
-	declared := slices.ContainsFunc(d.order,
-		func(n *node) bool { return slices.ContainsFunc(n.inline, isTransform) })
-	if !declared {
+	if !slices.ContainsFunc(d.order, func(n *node) bool { return slices.ContainsFunc(n.inline, isTransform) }) {
 		return false
 	}
 	values := map[*node]string{}
@@ -51,7 +49,7 @@ func (d *document) moveTransforms() bool {
 		}
 	}
 	for _, n := range d.order {
-		n.inline = slices.DeleteFunc(slices.Clone(n.inline), isTransform)
+		n.inline = slices.DeleteFunc(n.inline, isTransform)
 	}
 	return true
 }

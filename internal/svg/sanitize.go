@@ -14,8 +14,8 @@ const MaxBytes = 512 << 10
 type Info struct {
 	// Width and Height are its size in pixels, from width and height or else its viewBox; nil if it has none.
 	Width, Height *int
-	// Text is set if text is left that is a visible part of it: in a script or with a feature for which no outlines are
-	// embedded, or as HTML. A renderer without fonts draws none of it.
+	// Text is set if visible text is left, because it is HTML, or in a script or with a feature that the embedded fonts
+	// lack. A renderer without fonts draws none of it.
 	Text bool
 }
 

@@ -371,7 +371,7 @@ func BenchmarkSanitize(b *testing.B) {
 	}
 }
 
-// TestSanitize_TextThatIsLeft checks drawings that a renderer without fonts would spoil.
+// TestSanitize_TextThatIsLeft_IsReported checks drawings that a renderer without fonts would spoil.
 func TestSanitize_TextThatIsLeft_IsReported(t *testing.T) {
 	for _, c := range []struct {
 		name, svg string
@@ -399,7 +399,8 @@ func TestSanitize_TextThatIsLeft_IsReported(t *testing.T) {
 	}
 }
 
-// TestSanitize_VariableBombs checks that variables that double are unset, and that many uses of a long one are too much.
+// TestSanitize_VariableBombs_TakeBoundedWork checks that variables that double are unset, and that many uses of a long
+// one are too much.
 func TestSanitize_VariableBombs_TakeBoundedWork(t *testing.T) {
 	var doubling strings.Builder
 	for i := range 60 {

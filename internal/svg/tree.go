@@ -49,6 +49,15 @@ type node struct {
 	shape  *outline // measured once; see outlineOf
 }
 
+// lineage lists an element and those around it, the outermost first.
+func (n *node) lineage() (list []*node) {
+	for ; n != nil; n = n.parent {
+		list = append(list, n)
+	}
+	slices.Reverse(list)
+	return list
+}
+
 func (n *node) attr(name string) string {
 	for _, a := range n.attrs {
 		if a.name == name {
@@ -84,11 +93,11 @@ type document struct {
 	sheets        *css.Cascade // of the original document
 	accepted      map[declaration]string
 	styled        int       // bytes of values that were checked
-	within        *document // for the SVG of an image
+	within        *document // the document with the image whose SVG this is
 	elements      int       // of the source
 	depth         int       // of the source
 	adopted       int       // SVGs of images
-	foreign       bool      // text of HTML was omitted
+	foreign       bool      // visible HTML was omitted
 }
 
 // spending counts the embedded images that were read, successfully or not.
@@ -185,7 +194,7 @@ func (p *parser) start(t xml.StartElement) error {
 		return fmt.Errorf("%w: the root is %.40q", imaging.ErrMalformed, t.Name.Local)
 	case !ok:
 		p.skipping = 1
-		// A switch shows its next child instead, and an extension is not one of browsers.
+		// A switch shows its next child instead, and no browser has an extension.
 		p.foreign = name == "foreignObject" && p.at.name != "switch" &&
 			!slices.ContainsFunc(t.Attr, func(a xml.Attr) bool { return a.Name.Local == "requiredExtensions" })
 		return nil

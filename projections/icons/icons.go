@@ -1,4 +1,4 @@
-// Package icons is the read model of icons that sites have by convention, and of the brands on whose sites each was
+// Package icons is the read model of icons that were found by convention, and of the brands on whose sites each was
 // seen. A crawl asks it whether an icon is the stock icon of a template.
 package icons
 
@@ -59,8 +59,8 @@ func New(store *sqlstore.Store) *Model {
 	})}
 }
 
-// IsStock reports whether an icon, seen at a brand now, is the stock icon of a template; see brand.IsStock. Errors:
-// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// IsStock reports whether an icon that was just seen at a brand is the stock icon of a template; see brand.IsStock.
+// Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) IsStock(ctx context.Context, icon string, now brand.Sighting) (bool, error) {
 	seen := []brand.Sighting{now}
 	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {

@@ -18,7 +18,7 @@ func TestFold_AnyBatches_SameRows(t *testing.T) {
 	projectionstest.Replay(t, func(e *projectionstest.Env) projections.Projection { return icons.New(e.Store) })
 }
 
-func TestIsStock_SeenAtOtherBrands_AsRecorded(t *testing.T) {
+func TestIsStock_IconOfFiveUnrelatedBrands_IsStock(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := icons.New(e.Store)
 		r, _ := e.Start(engine.Config{}, m)

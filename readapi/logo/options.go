@@ -46,8 +46,8 @@ type Options struct {
 	Format     imaging.Format
 	Negotiated bool // the format came from Accept, not from the URL
 	NoPlate    bool // a plate behind the logo is not wanted
-	// Background is the requested background, on which the logo must be legible; zero if the request has none, or only
-	// a theme, which light and dark are.
+	// Background is the requested background, on which the logo must be legible; zero if the request has none or a theme.
+	// The backgrounds light and dark are themes.
 	Background Background
 	// Theme is the ink, even if the request named the background on which the logo is shown.
 	Theme    Theme

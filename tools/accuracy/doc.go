@@ -16,7 +16,7 @@
 // The pages of saved and recorded belong to others and are not part of the repository; see testnet.Data. If they are
 // missing, the command reports that and scores the other groups.
 //
-// With -folder it scores the pages of another folder instead, which nothing here was repaired on.
+// With -folder it scores the pages of another folder instead, for which no rule was repaired.
 //
 // It prints a table of fields for each group and every miss, and writes a contact sheet. With -peers it also runs other
 // programs on the pages of built and fresh and prints how often each is right. It is run by make accuracy;

@@ -71,7 +71,7 @@ type Label struct {
 }
 
 // LogoLabel lists the brand's images. Entries are URLs, in which * matches
-// anything, or inline: and a substring of the drawing, or sha256: and the sum of a file, in hexadecimal digits.
+// anything, or inline: and a substring of the drawing, or sha256: and the sum of a file in hexadecimal digits.
 // A label in a folder may name the file instead: file:logo.svg.
 type LogoLabel struct {
 	Accept   []string `json:"accept"` // the primary logo
@@ -139,69 +139,63 @@ const outcomeOK = "ok"
 
 // readLabels reads the labels of a group in the order of their names.
 func readLabels(files fs.FS, group string) ([]Label, error) {
-	names, err := fs.Glob(files, path.Join("labels", group, "*.json"))
-	if err != nil {
-		return nil, err
-	}
-	if len(names) > maxLabels {
-		return nil, fmt.Errorf("group %s has %d labels, more than %d", group, len(names), maxLabels)
-	}
-	var out []Label
-	for _, name := range names {
-		data, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, err
-		}
-		l, err := parseLabel(data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	return readEach(files, path.Join("labels", group, "*.json"), func(l *Label, name string) error {
 		if id := strings.TrimSuffix(path.Base(name), ".json"); l.ID != id || l.Group != group {
-			return nil, fmt.Errorf("%s: the label has id %q and group %q", name, l.ID, l.Group)
+			return fmt.Errorf("the label has id %q and group %q", l.ID, l.Group)
 		}
-		out = append(out, l)
-	}
-	return out, nil
+		return nil
+	})
 }
 
-// readFolder reads the labels of a folder of pages: each is a folder with label.json and the files of the site, named
-// as the id of the label.
+// readFolder reads the labels of a folder of pages. Each page is a folder, named by its id, with label.json and the
+// files of the site.
 func readFolder(folder string) ([]Label, error) {
 	files := os.DirFS(folder)
-	names, err := fs.Glob(files, "*/label.json")
-	if err != nil {
-		return nil, err
-	}
-	if len(names) == 0 || len(names) > maxLabels {
-		return nil, fmt.Errorf("%s has %d folders with a label.json, not between 1 and %d", folder, len(names), maxLabels)
-	}
-	var out []Label
-	for _, name := range names {
-		data, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, err
-		}
-		l, err := parseLabel(data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	out, err := readEach(files, "*/label.json", func(l *Label, name string) (err error) {
 		l.ID, l.Group = path.Dir(name), ownPages
-		if l.site, err = fs.Sub(files, l.ID); err != nil {
-			return nil, err
+		if l.site, err = fs.Sub(files, l.ID); err != nil || l.Logo == nil {
+			return err
 		}
-		if l.Logo != nil {
-			for _, list := range [][]string{l.Logo.Accept, l.Logo.Other, l.Logo.Wrong} {
-				for i, entry := range list {
-					file, ok := strings.CutPrefix(entry, "file:")
-					if !ok {
-						continue
-					}
-					if data, err = fs.ReadFile(l.site, file); err != nil {
-						return nil, fmt.Errorf("%s: logo: %w", name, err)
+		for _, list := range [][]string{l.Logo.Accept, l.Logo.Other, l.Logo.Wrong} {
+			for i, entry := range list {
+				if file, ok := strings.CutPrefix(entry, "file:"); ok {
+					data, err := fs.ReadFile(l.site, file)
+					if err != nil {
+						return fmt.Errorf("logo: %w", err)
 					}
 					list[i] = sumOf(data)
 				}
 			}
+		}
+		return nil
+	})
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("%s has no folder with a label.json", folder)
+	}
+	return out, err
+}
+
+// readEach reads the labels in the files that match a pattern, and completes or checks each.
+func readEach(files fs.FS, pattern string, finish func(l *Label, name string) error) ([]Label, error) {
+	names, err := fs.Glob(files, pattern)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) > maxLabels {
+		return nil, fmt.Errorf("%d labels match %s, more than %d", len(names), pattern, maxLabels)
+	}
+	var out []Label
+	for _, name := range names {
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		l, err := parseLabel(data)
+		if err == nil {
+			err = finish(&l, name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		out = append(out, l)
 	}

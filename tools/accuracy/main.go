@@ -43,7 +43,7 @@ func main() {
 	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "concurrent crawls; with 1 their CPU time is reported")
 	flag.IntVar(&o.every, "every", 1, "score each nth logo file only, to save time")
 	flag.StringVar(&o.peers, "peers", "", "compare with the programs that are installed in this folder")
-	flag.StringVar(&o.folder, "folder", "", "score the pages in this folder instead, which have a label.json each")
+	flag.StringVar(&o.folder, "folder", "", "score the pages in this folder instead: a folder with a label.json for each")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -52,7 +52,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	}
 	b.texts()
 	b.at = cmp.Or(site.Registrable(h.response.FinalURL.Hostname()), r.target.Domain)
-	// The slowest step stops with the crawl's time.
+	// The slowest step stops when the crawl's time is up.
 	whole, err := r.logos(ctx, b, assets, f, selection.Chosen)
 	if err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found,
 	return whole, nil
 }
 
-// maxLinked limits the domains linked by the home page that are recorded with an icon.
+// maxLinked limits the domains recorded with an icon because the home page links to them.
 const maxLinked = 40
 
 // isStock records that an icon was found by convention, and reports whether it is a template's.

@@ -113,8 +113,8 @@ type Target struct {
 	ETag, LastModified string
 	// Scheduled is set for a crawl that no user requested. It obeys the rules of robots.txt for all agents.
 	Scheduled bool
-	// IsStock reports whether an icon that was found by convention is a template's, by the id of its first format; nil:
-	// none is.
+	// IsStock reports whether an icon that was found by convention, with the id of its first format, is the stock icon of
+	// a template; nil: none is.
 	IsStock func(ctx context.Context, icon string, seen brand.Sighting) bool
 }
 

@@ -106,11 +106,11 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 	return r.judged(h, verdict)
 }
 
-// maxOnward limits the pages that send the visitor on, as redirects are limited.
+// maxOnward limits the pages in a row that send the visitor on.
 const maxOnward = 5
 
-// onward follows a page that only sends its visitors on, by a script, by a meta refresh, or with a frameset whose only
-// frame is a page of another domain. Errors: *Failure.
+// onward follows a page that only sends its visitors on: with a script, a meta refresh, or a frameset whose only frame
+// is a page of another domain. Errors: *Failure.
 func (r *run) onward(ctx context.Context, h *home, verdict classify.Verdict) (*home, classify.Verdict, error) {
 	for range maxOnward {
 		to := classify.SendsOn(h.page)
@@ -135,7 +135,7 @@ func (r *run) onward(ctx context.Context, h *home, verdict classify.Verdict) (*h
 		h, verdict = r.read(ctx, next, false)
 		h.indirect = true
 	}
-	return nil, verdict, &Failure{Outcome: brand.FetchFailed, Detail: "The home page sends its visitors on too often."}
+	return nil, verdict, &Failure{Outcome: brand.FetchFailed, Detail: "The home page redirects too many times."}
 }
 
 // another fetches the page of the site at another URL, if the rules there and at its final URL allow it. Errors:

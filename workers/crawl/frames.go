@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	maxFrames     = 6         // limits the frames that are read, with the frames in them
-	maxFrameBytes = 512 << 10 // limits the HTML of one
+	maxFrames     = 6         // limits the frames that are read, including nested ones
+	maxFrameBytes = 512 << 10 // limits the HTML of a frame
 )
 
-// frames reads the frames of a frameset into its page, those of the site.
+// frames adds the site's own frames to the page of their frameset.
 func (r *run) frames(ctx context.Context, p *page.Page) {
 	list := p.Frames
 	if r.session == nil { // a saved page

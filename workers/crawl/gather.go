@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/css"
 	"letterhead/internal/imaging"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/adult"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/manifest"
 	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
 )
 
 // declaredShare is the proportion of the remaining time for stylesheets and
@@ -96,7 +97,7 @@ func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, 
 	fanOut(ctx, r.crawler.cfg.Logger, list)
 	fanOut(ctx, r.crawler.cfg.Logger, sheets.imported(ctx, from))
 	if from == f.input.Page {
-		f.input.Style = css.New(from.Root, from.Base, sheets.texts)
+		f.input.Style = css.New(from.Root, from.Base, sheets.texts, site.Resolve)
 	}
 	wait := bimiGrace
 	if from != f.input.Page { // there are few other sources

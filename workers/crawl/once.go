@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"letterhead/domain/brand"
+	"letterhead/internal/css"
 	"letterhead/internal/membudget"
 	"letterhead/internal/safehttp"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
 	"letterhead/workers/crawl/page"
@@ -71,7 +71,7 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	if h, err = r.judged(h, verdict); err != nil {
 		return nil, err
 	}
-	in := extract.Input{Site: r.site, Page: h.page, Style: css.New(h.page.Root, h.page.Base, nil), Now: cfg.Now()}
+	in := extract.Input{Site: r.site, Page: h.page, Style: css.New(h.page.Root, h.page.Base, nil, site.Resolve), Now: cfg.Now()}
 	f := &found{input: in, candidates: logofinder.Candidates(in)}
 	f.share, _ = extract.ShareImage(in)
 	f.read, f.rejected = make([]*logofinder.Image, len(f.candidates)), make([]error, len(f.candidates))

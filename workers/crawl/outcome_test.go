@@ -254,8 +254,8 @@ func TestHomePage_SendsVisitorsOn_IsFollowed(t *testing.T) {
 		"presents its owner":    `<title>Acme</title><meta property="og:site_name" content="Away"><script>location.replace("/en/")</script>`,
 		"asks for scripts":      `<script>location.replace("/en/")</script><noscript>Please enable JavaScript</noscript>`,
 		"the last of several":   `<script>location.href="/no"; location.href="/en/"</script>`,
-		"a redirect after that": `<script>location="/two"</script>`,
-		"script without effect": `<script>if (/Mobile/.test(navigator.userAgent)) { location = "/no" } location = "/en/"</script>`,
+		"two more redirects":    `<script>location="/two"</script>`,
+		"after a condition":     `<script>if (/Mobile/.test(navigator.userAgent)) { location = "/no" } location = "/en/"</script>`,
 		"before the refresh":    `<meta http-equiv=refresh content="3; url=/no"><script>location="/en/"</script>`,
 		"frame of another site": `<title>Away</title><frameset rows="100%,*"><frame src="https://acme.com/en/"></frameset>`,
 	} {
@@ -278,7 +278,7 @@ func TestHomePage_KeepsVisitors_IsRead(t *testing.T) {
 	for name, script := range map[string]string{
 		"a condition":       `if (screen.width < 700) location = "/en/"`,
 		"a choice":          `screen.width < 700 ? location.replace("/en/") : 0; screen.width < 700 && location.replace("/en/")`,
-		"an uncalled":       `function go() { location = "/en/" }`,
+		"no call":           `function go() { location = "/en/" }`,
 		"a click":           `document.addEventListener("click", function () { location = "/en/" })`,
 		"after a condition": `(function () { if (navigator.onLine) { return } location = "/en/" })()`,
 		"a comment":         `// location = "/en/"`,
@@ -308,20 +308,24 @@ func TestHomePage_KeepsVisitors_IsRead(t *testing.T) {
 	}
 }
 
-// Rule 11: a page may send the crawler only where a redirect may.
+// A page may send the crawler only where a redirect may.
+//
+// Rule 11.
 func TestHomePage_SendsVisitorsOn_WithinLimits(t *testing.T) {
 	for name, page := range map[string]string{
 		"private address": `<script>location = "http://169.254.169.254/latest/"</script>`,
-		"another port":    `<script>location = "http://away.com:8080/"</script>`,
+		"another port":    `<script>location = "http://away.com:8080/en/"</script>`,
 		"a missing host":  `<title>Away</title><meta http-equiv=refresh content="0; url=https://gone.example/">`,
 		"in circles":      `<script>location = "/again"</script>`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newInternet(t)
-			n.serve("away.com", files{"/": html(page), "/again": html(`<script>location = "/"</script>`)})
+			n.serve("away.com", files{"/": html(page), "/again": html(`<script>location = "/"</script>`), "/en/": html(acmePage)})
+			n.serve("169.254.169.254", files{"/latest/": html(acmePage)}) // reached if nothing guards it
 			if got := ending(n.crawl("away.com")); got != "fetch_failed" {
 				t.Errorf("got %s", got)
 			}
+			n.wantsNot(t, "169.254.169.254/latest/")
 		})
 	}
 }

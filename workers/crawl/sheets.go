@@ -8,11 +8,12 @@ import (
 	"strings"
 	"sync"
 
+	"letterhead/internal/css"
 	"letterhead/internal/lazyregexp"
 	"letterhead/internal/safehttp"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract/fonts"
 	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
 )
 
 // Limits of stylesheets.
@@ -51,7 +52,7 @@ func (s *sheets) imported(ctx context.Context, p *page.Page) []task {
 	var list []*url.URL
 	for _, u := range p.Styles { // in the order of the page
 		if text, ok := s.texts[u.String()]; ok {
-			list = append(list, css.Imports(text, u)...)
+			list = append(list, css.Imports(text, u, site.Resolve)...)
 		}
 	}
 	return s.tasks(ctx, list, maxImports)

@@ -76,7 +76,7 @@ func TestWorker_StockIconOfATemplate_IsDroppedAtTheNextCrawl(t *testing.T) {
 		}
 		for _, domain := range []string{"karvel.com", "ostrin.com", "belfort.com", "mendip.com"} {
 			if b := look(domain); !b.Held().HasLogo() {
-				t.Errorf("%s lost the icon of %d sites", domain, 4)
+				t.Errorf("%s lost the icon of four sites", domain)
 			}
 		}
 		claim := commands.ClaimBrand{Request: commands.Request{ID: "claim", Actor: "operator:o"}, Domain: "mendip.com"}

@@ -68,8 +68,8 @@ type WorkerConfig struct {
 	Registerer     prometheus.Registerer // nil: none
 	Now            func() time.Time      // nil: time.Now
 
-	// IsStock reports whether an icon, seen at a brand now, is the stock icon of a template; nil: none is. The read model
-	// icons implements it.
+	// IsStock reports whether an icon that was just seen at a brand is the stock icon of a template; nil: none is. The
+	// read model icons implements it.
 	IsStock func(ctx context.Context, icon string, now brand.Sighting) (bool, error)
 }
 
@@ -266,16 +266,16 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 	return target, held, "", nil
 }
 
-// isStock asks whether an icon is a template's. If that is unknown, it is the site's.
+// isStock reports whether an icon is a template's. If the read model cannot tell, the site keeps the icon.
 func (w *Worker) isStock(ctx context.Context, icon string, seen brand.Sighting) bool {
 	stock, err := w.cfg.IsStock(ctx, icon, seen)
 	if err != nil && !errors.Is(err, projections.ErrNotReady) {
-		w.cfg.Logger.Warn("an icon found by convention is kept", "domain", seen.Domain, "error", err)
+		w.cfg.Logger.Warn("cannot tell whether an icon is a template's", "domain", seen.Domain, "error", err)
 	}
 	return err == nil && stock
 }
 
-// holdsStock reports whether a record may have a template's icon, which a crawl drops although the page is unchanged.
+// holdsStock reports whether a record has a template's icon, which a crawl must drop even if the page is unchanged.
 func (t *Target) holdsStock(ctx context.Context, held *eventschemas.Record) bool {
 	return t.IsStock != nil && held != nil && slices.ContainsFunc(held.Logos, func(l eventschemas.Logo) bool {
 		return len(l.Formats) > 0 && t.IsStock(ctx, l.Formats[0].ID, brand.Sighting{Domain: t.Domain, At: t.Domain})

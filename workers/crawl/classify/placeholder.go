@@ -125,8 +125,8 @@ func drawnApp(a Answer, title string) bool {
 
 const soonWords = 25 // limits the words of a page that announces itself only in its text
 
-// SendsOn returns where a page without content sends every visitor, or nil. One that presents its owner, or has a menu,
-// is seen if it waits.
+// SendsOn returns where a page without content sends every visitor, or nil. A page that presents its owner or has a menu
+// must do so at once.
 func SendsOn(p *page.Page) *url.URL {
 	if p.Words >= challengeWords {
 		return nil

@@ -51,7 +51,7 @@ const (
 	partTagScore   = 26.0
 	maxOwnProfiles = 4 // different profiles of one network in one part of the page that the brand may have
 	minGroup       = 3 // networks in a row from which it counts as the brand's profiles
-	minLastGroup   = 2 // the same among the last quarter of the page's links, where its footer is
+	minLastGroup   = 2 // the same in the last quarter of the page's links, where the footer is
 )
 
 // Links decides one profile per network, in the documented order.
@@ -326,7 +326,7 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 }
 
 // ownWords returns the words of a link without the network's name and the call to follow, folded. One or two letters
-// are its sign.
+// are the sign of the network.
 func ownWords(text string) string {
 	if len(text) > maxLinkWords {
 		return ""

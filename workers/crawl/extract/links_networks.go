@@ -251,7 +251,7 @@ func Profile(u *url.URL) (name, canonical string, ok bool) {
 	return name, canonical, canonical != ""
 }
 
-// asWritten returns a URL with the first segments of its path: Facebook does not know every page by a shorter address.
+// asWritten returns a URL with only the first segments of its path: Facebook does not know all pages by other addresses.
 func asWritten(u *url.URL, segments int) string {
 	out := "https://" + strings.ToLower(u.Host)
 	for part := range strings.SplitSeq(u.EscapedPath(), "/") {

@@ -25,11 +25,11 @@ var scripts = func() (out []script) {
 }()
 
 const (
-	// minConfidence is how sure the detection of an encoding must be of letters that are not Latin.
+	// minConfidence is the confidence in a detected encoding that letters other than Latin ones require.
 	minConfidence = 0.6
 
 	minLatin    = 4        // the least number of Latin letters that may be another text, decoded wrongly
-	vietnamese  = '\u1e00' // begins the letters of Vietnamese, which no wrong encoding yields
+	vietnamese  = '\u1e00' // the first letter of a block that no wrong encoding yields
 	scriptWords = 30       // the least number of visible words that show in which scripts a page is written
 )
 
@@ -72,8 +72,8 @@ func scriptOf(r rune) *unicode.RangeTable {
 	return nil
 }
 
-// uses reports whether the page is written in a script. If its encoding was detected, the language that it declares
-// decides.
+// uses reports whether the page is written in a script. If its encoding was detected, only the declared language
+// counts.
 func (in Input) uses(table *unicode.RangeTable) bool {
 	language, _, _ := strings.Cut(strings.ReplaceAll(strings.ToLower(in.Page.Lang), "_", "-"), "-")
 	known, own := false, false
@@ -93,8 +93,8 @@ func (in Input) uses(table *unicode.RangeTable) bool {
 // unlikely matches texts whose bytes were UTF-8 by accident: JOSÉ’S contains the bytes of ɒ, and CAFFÈ™ of ș.
 var unlikely = lazyregexp.New(`[\x{250}-\x{36f}]|\p{Lu}{2}[^\x00-\x7fß\p{Lu}\p{P}\p{S}\p{Z}\p{N}]`)
 
-// repaired returns a text whose UTF-8 was taken for windows-1252 or windows-1251 before it was stored, as it was meant;
-// it returns other texts unchanged.
+// repaired restores a text whose UTF-8 was decoded as windows-1252 or windows-1251 before it was stored. It returns
+// other texts unchanged.
 func repaired(text string) string {
 	for _, c := range []*charmap.Charmap{charmap.Windows1252, charmap.Windows1251} {
 		out, err := c.NewEncoder().String(text)

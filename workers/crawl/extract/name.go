@@ -257,8 +257,8 @@ func spelled(in Input, all []nameCandidate) string {
 	return text
 }
 
-// apart returns the best name, in the words of other places if it is glued together in fewer: BlueHarbor and Blue
-// Harbor.
+// apart returns the best name, as separate words if at least as many places write it so as glue it together: Blue Harbor
+// instead of BlueHarbor.
 func (in Input) apart(all []nameCandidate) string {
 	text, spaced := all[0].text, ""
 	if strings.ContainsRune(text, ' ') || all[0].method == FromDomain {

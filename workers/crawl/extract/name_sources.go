@@ -367,9 +367,11 @@ func (in Input) written(label string) string {
 	return best
 }
 
-const outside = " |-–—·•∙:.,;!?()[]{}" // the characters around a name in running text, without quotation marks
-
-const wrapping = " \"'“”‘’«»‹›|-–—·•∙:.,;!?()[]{}【】「」『』" // the characters around a name in running text
+// The characters around a name in running text, without and with quotation marks.
+const (
+	outside  = " |-–—·•∙:.,;!?()[]{}"
+	wrapping = outside + "\"'“”‘’«»‹›【】「」『』"
+)
 
 var (
 	copyrightSign = lazyregexp.New(`(?i)©|\(c\)\s*(?:19|20)\d\d|\bcopyright\b`)

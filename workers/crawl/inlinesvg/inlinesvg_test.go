@@ -12,13 +12,14 @@ import (
 
 	"golang.org/x/net/html"
 
+	"letterhead/internal/css"
 	"letterhead/internal/imaging"
 	"letterhead/internal/resvg"
 	"letterhead/internal/resvg/resvgtest"
 	"letterhead/internal/svg"
 	"letterhead/internal/testmust"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/inlinesvg"
+	"letterhead/workers/crawl/site"
 )
 
 func home() *url.URL { return &url.URL{Scheme: "https", Host: "acme.com", Path: "/"} }
@@ -31,7 +32,7 @@ func resolve(t testing.TB, body string) (*inlinesvg.Image, error) {
 	if svg == nil {
 		t.Fatal("no svg in the page")
 	}
-	return inlinesvg.NewResolver(root, home(), css.New(root, home(), nil)).Resolve(svg)
+	return inlinesvg.NewResolver(root, home(), css.New(root, home(), nil, site.Resolve)).Resolve(svg)
 }
 
 func find(root *html.Node) *html.Node {
@@ -263,7 +264,7 @@ func FuzzResolve(f *testing.F) {
 		if svg == nil {
 			return
 		}
-		d, err := inlinesvg.NewResolver(root, home(), css.New(root, home(), nil)).Resolve(svg)
+		d, err := inlinesvg.NewResolver(root, home(), css.New(root, home(), nil, site.Resolve)).Resolve(svg)
 		if err != nil || d.SVG == nil {
 			return
 		}

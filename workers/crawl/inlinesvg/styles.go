@@ -46,14 +46,7 @@ func (w *writer) inherited(n *html.Node, property string) string {
 
 // enter returns the context of an element's children.
 func (w *writer) enter(n *html.Node, at context) context {
-	v := Inline(n, "color")
-	if v == "" && w.cascade != nil && w.lookups < maxStyled {
-		v = w.cascade.Value(n, "color")
-	}
-	if v == "" {
-		v = attr(n, "color")
-	}
-	if c, ok := plainColor(v); ok {
+	if c, ok := plainColor(w.value(n, "color")); ok {
 		at.color = c
 	}
 	if v, ok := w.paint(w.value(n, "fill"), at); ok {

@@ -12,16 +12,17 @@ import (
 	"testing"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/css"
 	"letterhead/internal/testmust"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
+	"letterhead/workers/crawl/site"
 )
 
 // styled parses a page with its style elements.
 func styled(body string) extract.Input {
 	in := read(body)
-	in.Style = css.New(in.Page.Root, in.Page.Base, nil)
+	in.Style = css.New(in.Page.Root, in.Page.Base, nil, site.Resolve)
 	return in
 }
 

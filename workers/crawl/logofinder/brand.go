@@ -106,8 +106,8 @@ func (b brand) surely(im page.Image) bool {
 }
 
 // placed reports whether an image has the place and the names of the site's own logo: a file named logo, in the header,
-// and in a link home or an element named logo. Its alt may be copied from another page. The files of a row of customers
-// in a header are named logo-1 or logo-eu.
+// and in a link home or an element named logo. Such an image may have an alt that was copied from another page. The
+// files of a row of customers in a header are named logo-1 or logo-eu.
 func placed(im page.Image, name string) bool {
 	return says(page.SplitWords(name)) && (im.Zone == page.Header || im.Zone == page.Nav) &&
 		(im.Home || says(im.Tokens) && withoutWords(strings.ReplaceAll(name, "_", " ")) == "")

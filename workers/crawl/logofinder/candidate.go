@@ -43,7 +43,7 @@ type Candidate struct {
 	Scheme string // color scheme of its pages: light, dark, ""
 	Words  []string
 	Probed bool // at a known path, not declared
-	// ByConvention is set for an icon that may not be the own one of the site: a probed one, or a file of a theme.
+	// ByConvention is set for an icon that the site may not have chosen: a probed one, or a file of a theme.
 	ByConvention bool
 	// Larger are files with the same picture that are better if they can be fetched, best first.
 	Larger []*url.URL
@@ -156,7 +156,7 @@ func (c *collector) best(limit int) []Candidate {
 // sizeVariant matches the file of a size that WordPress makes of an upload. A square one is usually a crop.
 var sizeVariant = lazyregexp.New(`(?i)-(\d{2,4})x(\d{2,4})(\.(?:png|jpe?g|webp|gif))$`)
 
-// uploaded returns the same text for the sizes of one upload. The query names the image if the path does not.
+// uploaded returns the same text for all sizes of an upload. If the path does not name the image, the query does.
 func uploaded(u *url.URL) string {
 	if !imageFile.MatchString(u.Path) {
 		return u.String()
@@ -214,7 +214,7 @@ func (c *collector) put(x Candidate, base float64) {
 	c.list = append(c.list, x)
 }
 
-// shareWords are words of the name of a file that is drawn to be shared, unless it is also called logo.
+// shareWords are words in the names of images for sharing, unless these are also called logo.
 var shareWords = tables.List("shareWords")
 
 func (c *collector) isShareFile(u *url.URL) bool {

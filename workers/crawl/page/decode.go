@@ -20,8 +20,8 @@ const (
 	sniffBytes = 8 << 10 // how far a declared encoding is searched for; browsers stop at 1024, but pages do not
 	// nulShare is the proportion of zero bytes that means UTF-16 without a byte order mark: Latin text has half.
 	nulShare = 0.2
-	// maxStray is how many invalid bytes a page declared as UTF-8 may have without any valid one; certainlyUTF8 is how
-	// many valid ones overrule another declaration.
+	// maxStray is the number of invalid bytes that a page declared as UTF-8 may have even if no byte above 127 is valid.
+	// certainlyUTF8 is the number of valid ones that overrules another declaration.
 	maxStray, certainlyUTF8 = 2, 24
 )
 
@@ -29,9 +29,9 @@ var declaredCharset = lazyregexp.New(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*
 
 // decode returns a page's text as valid UTF-8, and its encoding if that was detected.
 //
-// Like browsers, it trusts the declaration of the server or the page, unless the bytes clearly contradict it: text
-// that is UTF-8, and text declared as UTF-8 or windows-1252 that is not, is decoded as such. Without a declaration the
-// encoding is detected.
+// Like browsers, it trusts the declaration of the server or the page, unless the bytes clearly contradict it: they are
+// UTF-8 despite another declaration, or they are not although the page or the server says so. Without a declaration, or
+// with a contradicted one, it detects the encoding.
 func decode(body []byte, contentType string, at *url.URL) ([]byte, Encoding) {
 	if enc := markless(body); enc != nil {
 		return convert(enc, body), Encoding{}
@@ -109,9 +109,9 @@ func declared(body []byte) (encoding.Encoding, string) {
 	return enc, name
 }
 
-var cutBefore = []byte(`"'<.`) // the ends of values
+var cutBefore = []byte(`"'<.`) // bytes that end a value
 
-// mixed decodes UTF-8 with invalid bytes, which it takes for windows-1252, as they nearly always are.
+// mixed decodes UTF-8 with invalid bytes, which nearly always are windows-1252.
 func mixed(body []byte) []byte {
 	out := make([]byte, 0, len(body)+len(body)/16)
 	for len(body) > 0 {
@@ -120,7 +120,7 @@ func mixed(body []byte) []byte {
 		case r != utf8.RuneError || n > 1:
 			out = append(out, body[:n]...)
 		case body[0] >= 0xc2 && len(body) > 1 && (bytes.IndexByte(cutBefore, body[1]) >= 0 || body[1]&0xc0 == 0x80):
-			for n < len(body) && body[n]&0xc0 == 0x80 { // a program has cut the value within a character
+			for n < len(body) && body[n]&0xc0 == 0x80 { // a program has cut the value off within a character
 				n++
 			}
 		default:
@@ -131,8 +131,8 @@ func mixed(body []byte) []byte {
 	return out
 }
 
-// looksUTF8 reports whether bytes above 127 are UTF-8 with a few others. Half of a short East Asian text may be
-// well-formed by accident.
+// looksUTF8 reports whether a page is UTF-8, by its counts of valid and invalid bytes above 127. Half of a short East
+// Asian text in another encoding may be valid by accident.
 func looksUTF8(right, wrong int) bool {
 	return right >= 9*wrong || right >= 2*wrong && wrong <= maxStray || right >= max(wrong, 8*certainlyUTF8)
 }
@@ -154,7 +154,7 @@ func countUTF8(body []byte) (right, wrong int) {
 
 func convert(enc encoding.Encoding, body []byte) []byte {
 	out, err := enc.NewDecoder().Bytes(body)
-	if enc == charmap.Windows1258 { // it writes tones apart from their vowels
+	if enc == charmap.Windows1258 { // it stores tones apart from their vowels
 		out = norm.NFC.Bytes(out)
 	}
 	if err != nil || !utf8.Valid(out) {

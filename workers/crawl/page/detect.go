@@ -20,7 +20,7 @@ import (
 // the table "legacy". Costs are negative natural logarithms of probabilities.
 const (
 	maxSample  = 6 << 10 // limits the bytes that are compared
-	zipf       = 3.0     // a letter of rank k is as frequent as 1/(k+zipf)
+	zipf       = 3.0     // the frequency of the letter of rank k is proportional to 1/(k+zipf)
 	fewLetters = 12
 
 	letterShare   = 0.93   // the proportion of a language's own letters
@@ -29,20 +29,21 @@ const (
 	otherShare    = 0.0004 // of any other letter or sign of the encoding
 	undefinedCost = 16.0   // of a byte or a pair that the encoding does not define
 	// insideCost is added for a capital in a word that began with a small letter, foreignCost for a letter of another
-	// script after an ASCII one, and besideCost for a Latin letter with a mark beside another.
+	// script after an ASCII one, and besideCost for a Latin letter with a mark next to another.
 	insideCost, foreignCost, besideCost = 4.0, 3.0, 2.5
 	capitalGain                         = 0.7 // for a capital after another
 
 	commonShare = 0.6 // the proportion of the characters of an East Asian language that its row lists
-	// the first level of its standard, or the Hangul syllables, and signs: their proportion and their number
+	// basicShare and basicCount are the proportion and the number of the characters of the first level of the standard,
+	// or of the Hangul syllables; signShare and signCount are those of its signs.
 	basicShare, basicCount, signShare, signCount = 0.35, 3000, 0.04, 200
 	rareCost                                     = 13.5
 	halfCost                                     = 8.0 // of a katakana of half width
 
 	hintGain    = 8.0  // for the language that the page declares, and half of it for one of its top-level domain
 	westernGain = 2.0  // for windows-1252, which browsers use by default
-	claimedGain = 40.0 // for windows-1252 if it is declared, as servers do by rote
-	sureGap     = 8.0  // the lead of a detection that is right in three of four cases
+	claimedGain = 40.0 // for windows-1252 if it is declared, as many servers do by default
+	sureGap     = 8.0  // the lead at which three of four detections are right
 )
 
 // legacy is one language in one encoding.
@@ -57,7 +58,7 @@ type legacy struct {
 	pairs map[[2]byte]float64
 }
 
-// wide has the ranges of an encoding in which a character is two bytes.
+// wide has the ranges of an encoding whose characters take two bytes.
 type wide struct {
 	trails       string // pairs of limits
 	basic, signs string // limits of the first bytes
@@ -243,7 +244,7 @@ type Encoding struct {
 	Confidence float64 // 0 to 1
 }
 
-// detect returns the most likely encoding of a page that is not UTF-8. western is a gain for windows-1252.
+// detect returns the most likely encoding of a page that is not UTF-8. western is the gain for windows-1252.
 func detect(body []byte, at *url.URL, western float64) (encoding.Encoding, Encoding) {
 	sample := sampleOf(body)
 	languages, domain := hintsOf(body, at)

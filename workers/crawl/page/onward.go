@@ -13,16 +13,20 @@ import (
 
 const (
 	maxScriptCalls = 50      // limits the functions that are entered
-	maxJoined      = 4 << 10 // limits a text that scripts join or run, in bytes
+	maxJoined      = 4 << 10 // limits a string that scripts join or run, in bytes
 )
 
 // Onward returns where the page sends every visitor: the URL that its scripts assign to the location without a
 // condition, or its meta refresh if that comes first. It is nil if the page stays. A page whose script sets a cookie
 // sends its visitors on with that cookie, so its scripts do not count.
 func (p *Page) Onward() *Refresh {
-	if p.Root == nil || p.URL == nil {
+	if p.onward == nil { // a page that Parse did not make
 		return p.Refresh
 	}
+	return p.onward()
+}
+
+func (p *Page) readOnward() *Refresh {
 	s := &scripts{page: p, functions: map[string]function{}, values: map[string]string{
 		"location.origin": p.URL.Scheme + "://" + p.URL.Host, "location.protocol": p.URL.Scheme + ":",
 		"location.host": p.URL.Host, "location.hostname": p.URL.Hostname(), "location.search": "", "location.hash": ""}}
@@ -50,16 +54,16 @@ func (p *Page) Onward() *Refresh {
 	return s.onward
 }
 
-// scripts reads what the scripts of a page do to its location when the page is loaded. It visits what is always run.
+// scripts finds out what the scripts of a page do to its location while it loads. It visits only code that always runs.
 type scripts struct {
 	page      *Page
-	values    map[string]string // texts of variables
+	values    map[string]string // strings in variables
 	functions map[string]function
 	calls     int
 	after     float64 // milliseconds that timers wait
-	left      bool    // what follows in the function may be skipped
+	left      bool    // the rest of the function may not run
 	onward    *Refresh
-	cookie    bool // one is set
+	cookie    bool // a script sets one
 }
 
 // function is the definition of a function.
@@ -228,7 +232,7 @@ func (s *scripts) assign(to js.INode, value js.IExpr) {
 	}
 }
 
-// leave notes that the page is left for another.
+// leave records that a script leaves the page for another.
 func (s *scripts) leave(to js.IExpr) {
 	text, ok := s.text(to)
 	u := s.page.Resolve(text)
@@ -237,7 +241,7 @@ func (s *scripts) leave(to js.IExpr) {
 	}
 }
 
-// text returns the value of an expression made of texts, variables, and parts of the page's own location.
+// text returns the value of an expression made of strings, variables, and parts of the page's own location.
 func (s *scripts) text(e js.IExpr) (string, bool) {
 	switch t := e.(type) {
 	case *js.GroupExpr:
@@ -260,7 +264,7 @@ func (s *scripts) text(e js.IExpr) (string, bool) {
 	return "", false
 }
 
-// name returns an expression as a path, without the objects through which every page has its location: location.href
+// name returns an expression as a path, without the objects through which scripts reach the location: location.href
 // for window.top.document["location"].href.
 func (s *scripts) name(e js.IExpr) string {
 	of, member := e, ""
@@ -296,7 +300,7 @@ func (s *scripts) name(e js.IExpr) string {
 // escapes turns the escapes of scripts into those of Go.
 var escapes = strings.NewReplacer(`\\`, `\\`, `\"`, `\"`, `"`, `\"`, `\'`, `'`, `\/`, `/`, "\\`", "`")
 
-// unquote returns the value of a text in a script.
+// unquote returns the value of a string literal.
 func unquote(text []byte) (string, bool) {
 	if len(text) < 2 || !strings.ContainsRune("'\"`", rune(text[0])) {
 		return "", false

@@ -53,7 +53,7 @@ type Page struct {
 	Base *url.URL // base of relative URLs
 	// Root is the document, for selectors and for items. It must not be modified.
 	Root *html.Node
-	// Detected is the page's encoding if nothing declares it and the page is not UTF-8, or zero.
+	// Detected is the page's encoding if it was detected; zero if it is UTF-8 or declared.
 	Detected Encoding
 
 	Lang     string
@@ -83,7 +83,8 @@ type Page struct {
 	Forms     int
 	ElementID map[string]bool // ids of elements that are used by signatures
 
-	InTree *InTree // nil in a page that Parse did not make
+	InTree *InTree         // nil in a page that Parse did not make
+	onward func() *Refresh // see Onward
 }
 
 // InTree keeps what package extract finds in Root for the name of the site: a crawl asks for it a dozen times, and Root
@@ -242,7 +243,7 @@ func (p *Page) Include(frame *Page) {
 		}
 		for i, a := range n.Attr {
 			if u := frame.Resolve(a.Val); a.Key == "href" && u != nil {
-				n.Attr[i].Val = u.String() // the base is the frameset's
+				n.Attr[i].Val = u.String() // relative to the frame until now
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/url"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -17,13 +18,14 @@ const maxWalkDepth = 1500 // limits the recursion over a tree; the parser keeps 
 // Parse parses a page. It ignores the body beyond MaxBytes. It never fails.
 func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 	text, detected := decode(body[:min(len(body), MaxBytes)], contentType, at)
-	root := tree(bytes.ReplaceAll(text, []byte{0}, nil)) // browsers show nothing for it
+	root := tree(bytes.ReplaceAll(text, []byte{0}, nil)) // which browsers do not show
 	insertWritten(root)
 	g := &gatherer{
 		page: &Page{URL: at, Base: at, Root: root, Detected: detected, ElementID: map[string]bool{}, InTree: new(InTree)},
 		site: of, strangers: foreignTo(of, strangerWords), tools: foreignTo(of, toolWords),
 		overlays: foreignTo(of, overlayWords),
 	}
+	g.page.onward = sync.OnceValue(g.page.readOnward)
 	g.base(root)
 	g.walk(root, place{}, 0)
 	g.page.Text = Clean(g.text.String(), maxTextBytes)
@@ -41,7 +43,7 @@ type gatherer struct {
 	banners          bool     // a header was seen
 	strangers, tools []string // the words of containers without logos of the site
 	overlays         []string // the words of consent dialogs
-	layers           int      // those whose text may ask for consent
+	layers           int      // that were searched for a request for consent
 }
 
 // place is the current place in the page.
@@ -81,8 +83,8 @@ func (g *gatherer) base(root *html.Node) {
 
 const maxFrameNodes = 2000 // limits the search for the page's frame within an overlay
 
-// framesPage reports whether an element contains the page itself, so that its
-// class, such as "cookie-notice-visible", is a state of the page. A dialog has its own header.
+// framesPage reports whether an element contains the page itself, so that its class, such as "cookie-notice-visible",
+// is a state of the page. A dialog may have a header of its own.
 func framesPage(n *html.Node, dialog bool) bool {
 	left := maxFrameNodes - 1
 	for c := range n.Descendants() {
@@ -176,7 +178,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 		g.meta(n)
 		g.owned(n, from, at)
 		if r := g.page.Refresh; r != nil && at.silent && !g.own(r.URL) {
-			g.page.Refresh = nil // sends those without scripts to a page about scripts
+			g.page.Refresh = nil // it sends only visitors without scripts on
 		}
 	case atom.Link:
 		g.link(n)

@@ -27,8 +27,8 @@ var (
 	layerWords   = tables.List("layerWords")   // layers over the page, of the site or of others
 )
 
-// isOverlay reports whether an element is a third-party layer over the page: one with the word of a consent platform,
-// or a dialog, or a layer by its name, that asks for consent. Content management systems use "cmp" for any component.
+// isOverlay reports whether an element is a third-party layer over the page: one that is named after a consent platform,
+// or a dialog or layer that asks for consent. Content management systems use "cmp" for any component.
 func (g *gatherer) isOverlay(n *html.Node, words []string) bool {
 	role := strings.ToLower(Attr(n, "role"))
 	dialog := n.DataAtom == atom.Dialog || role == "dialog" || role == "alertdialog" || Attr(n, "aria-modal") == "true"
@@ -39,11 +39,11 @@ func (g *gatherer) isOverlay(n *html.Node, words []string) bool {
 const (
 	maxConsentNodes = 400 // limits the nodes within which a layer asks for consent
 	maxConsentBytes = 600 // limits the text within which it does
-	maxLayers       = 200 // limits the layers of a page that may ask for consent
+	maxLayers       = 200 // limits the layers of a page that are searched for such a request
 )
 
-// consentText matches the sentence with which a layer asks for consent, in lower case. A bakery's cookies do not match.
-// consentStems are what such a sentence contains, which is faster to find.
+// consentText matches the sentence with which a layer asks for consent, in lower case, but not a bakery's cookies. Each
+// such sentence contains one of consentStems, which are faster to find.
 var (
 	consentText  = lazyregexp.New(tables.Any("consentText"))
 	consentStems = tables.List("consentStems")

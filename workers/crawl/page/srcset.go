@@ -122,11 +122,11 @@ func largest(srcset string) (best string, bestSize float64) {
 // the most to decode, and the other formats cannot be decoded.
 func LastResort(ref string) bool {
 	ref, _, _ = strings.Cut(ref, "?")
-	return slices.Contains([]string{".avif", ".heic", ".jxl", ".jp2"}, strings.ToLower(path.Ext(ref)))
+	return slices.Contains([]string{".avif", ".heic", ".heif", ".jxl", ".jp2"}, strings.ToLower(path.Ext(ref)))
 }
 
-// sources returns the sources of the picture element around an img that are not for a color scheme, and that can be
-// decoded. AVIF takes the most to decode, and the same picture follows in another format.
+// sources returns the sources of the picture element around an img that are not for a color scheme, and not a last
+// resort, because the same picture follows in another format.
 func sources(img *html.Node) (out []*html.Node) {
 	if img.Parent == nil || img.Parent.DataAtom != atom.Picture {
 		return nil
@@ -134,7 +134,7 @@ func sources(img *html.Node) (out []*html.Node) {
 	for c, left := img.Parent.FirstChild, maxSources; c != nil && left > 0; c, left = c.NextSibling, left-1 {
 		kind, _, _ := strings.Cut(strings.ToLower(Attr(c, "type")), ";")
 		kind, isImage := strings.CutPrefix(strings.TrimSpace(kind), "image/")
-		decodable := kind == "" || isImage && !slices.Contains([]string{"avif", "heic", "heif", "jxl", "jp2"}, kind)
+		decodable := kind == "" || isImage && !LastResort("."+kind)
 		if c.DataAtom == atom.Source && decodable && ColorScheme(Attr(c, "media")) == "" {
 			out = append(out, c)
 		}
@@ -142,8 +142,8 @@ func sources(img *html.Node) (out []*html.Node) {
 	return out
 }
 
-// setSources sets the files of an img and the sources of its picture element that are larger than its src. The first
-// source for wide screens goes before all others, which may show something else; so does a vector.
+// setSources sets the files of an img and of the sources of its picture element that are larger than its src. The first
+// source that is a vector or for wide screens precedes all others, because those may show something else.
 func (g *gatherer) setSources(im *Image, img *html.Node) {
 	lazy := slices.ContainsFunc(lazySources, func(name string) bool { return Attr(img, name) != "" })
 	var shown, rest, others []Source

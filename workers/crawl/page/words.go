@@ -118,7 +118,7 @@ func Attr(n *html.Node, name string) string {
 // maxInner limits the text of one element, in bytes. Linked data may be long.
 const maxInner = 1 << 20
 
-// separate are elements whose text browsers show apart from the text around it.
+// separate lists elements whose text browsers show apart from the text around it.
 var separate = []atom.Atom{atom.Br, atom.Div, atom.P, atom.Li, atom.H1, atom.H2, atom.H3, atom.Td, atom.Section,
 	atom.Hr}
 
@@ -153,8 +153,8 @@ func inner(n *html.Node) string {
 	return b.String()
 }
 
-// Clean prepares a text for display and truncates it to a number of runes; see text.Clean. A single value that was
-// decoded wrongly, so that it has a U+FFFD or a C1 control, becomes empty.
+// Clean prepares a text for display and truncates it to a number of runes; see text.Clean. It returns "" for a single
+// value with a U+FFFD or a C1 control, because that was decoded wrongly.
 func Clean(s string, limit int) string {
 	if limit <= MaxValueRunes && strings.ContainsFunc(s, func(r rune) bool {
 		return r == utf8.RuneError || r >= 0x80 && unicode.IsControl(r) && r != 0x85

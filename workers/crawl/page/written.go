@@ -25,10 +25,10 @@ var (
 		`customElements\.define\(\s*["']([\w-]+)["']|(?:(document\.write(?:ln)?\()|\.(?:inner|outer)HTML\s*\+?=|` +
 		`\.(?:html|append|prepend)\(|\.insertAdjacentHTML\(\s*["']\w+["']\s*,)\s*` +
 		`(` + literals + `(?:\s*\+\s*` + literals + `)*)`)
-	// writer is quick to search for; it occurs in all scripts in which step finds something that writes.
+	// writer matches all scripts in which step finds one that writes, and is faster.
 	writer  = lazyregexp.New(`document\.write|erHTML|AdjacentHTML|\.(?:html|append|prepend)\(`)
 	literal = lazyregexp.New(`(?s)` + literals)
-	// expression is a value within a template literal, which is unknown.
+	// expression matches a value within a template literal, which is unknown.
 	expression = lazyregexp.New(`\$\{[^}]*\}`)
 	// headerPart matches the HTML of a header. Scripts also write counters and advertisements.
 	headerPart = lazyregexp.New(`(?i)<(?:header|nav)\b|\blogo|\bnavbar`)
@@ -96,7 +96,7 @@ func insertWritten(root *html.Node) {
 	}
 }
 
-// headerOf returns the nodes of literals that are the HTML of a header, else none.
+// headerOf parses literals. It returns no nodes unless they are the HTML of a header.
 func headerOf(written string) []*html.Node {
 	var text strings.Builder
 	for _, l := range literal.FindAllString(written, -1) {

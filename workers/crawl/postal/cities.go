@@ -43,8 +43,8 @@ var cities = sync.OnceValue(func() []uint32 {
 	return out
 })
 
-// CityKey returns the number of a city's name in a country, by its alpha-2 code. Two names have the same number with a
-// probability of one in four thousand million; a name that is in no city has one of a city with one in four thousand.
+// CityKey returns a hash of a city's name and its country's alpha-2 code. Two names have the same key with a probability
+// of 1 in 4,000,000,000; a name that no city has shares a city's key with a probability of 1 in 4000.
 func CityKey(country, name string) uint32 {
 	sum := fnv.New64a()
 	sum.Write([]byte(country + " " + folded(name)))
@@ -85,7 +85,7 @@ func OnlyCity(name string) (out Country, ok bool) {
 
 var (
 	spokenIn   = tables.Map("spokenIn")   // the countries of languages
-	currencies = tables.Map("currencies") // the countries of signs of currencies
+	currencies = tables.Map("currencies") // the countries of currency signs
 )
 
 // Suits reports whether a country is plausible for a site: by the ending of its domain, the language of its page, or

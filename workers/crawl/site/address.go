@@ -3,7 +3,6 @@ package site
 import (
 	"net/url"
 	"strings"
-	"unicode"
 
 	"letterhead/domain/brand"
 )
@@ -52,12 +51,8 @@ func Absolute(base *url.URL, ref string) *url.URL {
 	return u
 }
 
-// Letters returns a text in the form of a domain label: its letters and digits, in lower case.
-func Letters(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, text)
-}
+// Resolve makes a reference of a page or a style sheet absolute. It returns nil if the scheme is not http or https.
+func Resolve(base *url.URL, ref string) *url.URL { return Absolute(base, Reference(ref)) }
+
+// Letters is brand.Letters.
+func Letters(text string) string { return brand.Letters(text) }

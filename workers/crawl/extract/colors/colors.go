@@ -23,7 +23,7 @@ const (
 	sameColor    = 8.0 // ΔE2000 below which two colors count as one
 	minChromatic = 40  // channel distance of a color that is not grey
 	darkBelow    = 80  // brightness
-	// darkLightness is the OKLCH lightness below which a color looks dark: pure red has a brightness of 76.
+	// darkLightness is the OKLCH lightness below which a color looks dark: pure red, with a brightness of 76, does not.
 	darkLightness = 0.45
 	lightAbove    = 200
 	nearlyWhite   = 245 // brightness above which a color looks white
@@ -133,9 +133,10 @@ func choose(pool []pooled) chosenColors {
 	}
 	for i, p := range pool {
 		b := p.color.Brightness()
+		lightness, _, _ := p.color.OKLCH()
 		switch {
 		case i == out.accent:
-		case b < darkBelow && p.lightness() < darkLightness && (out.dark < 0 || b < pool[out.dark].color.Brightness()):
+		case b < darkBelow && lightness < darkLightness && (out.dark < 0 || b < pool[out.dark].color.Brightness()):
 			out.dark = i
 		case b > lightAbove && (out.light < 0 || b > pool[out.light].color.Brightness()):
 			out.light = i
@@ -164,25 +165,22 @@ func (p pooled) from(method string) bool {
 
 // isUsed reports whether a color is declared as the brand's and used on buttons or links.
 func (p pooled) isUsed() bool {
-	return (p.from(buttonMethod) || p.from(linkMethod)) && slices.ContainsFunc(append(p.others, p.method),
+	return (p.from(buttonMethod) || p.from(linkMethod)) && slices.ContainsFunc(slices.Concat(p.others, []string{p.method}),
 		func(m string) bool { return strings.HasPrefix(m, variableMethod) })
 }
 
 // isMain reports whether a color is the largest saturated ink of the primary logo, or a shade of it.
 func isMain(pool []pooled, at int) bool {
-	_, _, hue := oklch(pool[at].color)
-	return slices.ContainsFunc(pool, func(p pooled) bool {
-		_, _, mainHue := oklch(p.color)
-		return p.main && hueDistance(hue, mainHue) < sameHue
-	})
+	hue := hueOf(pool[at].color)
+	return slices.ContainsFunc(pool, func(p pooled) bool { return p.main && hueDistance(hue, hueOf(p.color)) < sameHue })
 }
 
 const (
 	scatterShare = 0.1 // the proportion of the logo below which a hue is small
-	scatterHues  = 3   // the number of small hues from which they are decoration
+	scatterHues  = 3   // the number of small hues that makes them decoration
 )
 
-// isScattered reports whether only one of several small hues of the logo supports a color.
+// isScattered reports whether a color is only one of several small hues of the logo.
 func isScattered(pool []pooled, at int) bool {
 	small := func(p pooled) bool {
 		return p.method == paletteMethod && len(p.others) == 0 && p.chromatic() && p.weight < scatterShare*paletteWeight
@@ -192,7 +190,7 @@ func isScattered(pool []pooled, at int) bool {
 	}
 	var hues []float64
 	for _, p := range pool {
-		_, _, hue := oklch(p.color)
+		hue := hueOf(p.color)
 		if small(p) && !slices.ContainsFunc(hues, func(h float64) bool { return hueDistance(h, hue) < 2*sameHue }) {
 			hues = append(hues, hue)
 		}
@@ -217,17 +215,16 @@ func yieldsToLogo(pool []pooled, at int) bool {
 	if !only(pool[at]) {
 		return false
 	}
-	_, _, hue := oklch(pool[at].color)
+	hue := hueOf(pool[at].color)
 	logo := false
 	for i, other := range pool {
 		if i == at || !other.chromatic() || only(other) {
 			continue
 		}
-		if _, _, otherHue := oklch(other.color); hueDistance(hue, otherHue) < sameHue {
+		if hueDistance(hue, hueOf(other.color)) < sameHue {
 			return false
 		}
-		logo = logo || (other.from(paletteMethod)) &&
-			other.weight >= minLogoWeight
+		logo = logo || other.from(paletteMethod) && other.weight >= minLogoWeight
 	}
 	return logo
 }
@@ -268,11 +265,11 @@ func (p pooled) inked() bool { return p.color.Brightness() <= lightAbove }
 // vivid step.
 func strength(pool []pooled, at int) float64 {
 	p := pool[at]
-	_, chroma, hue := oklch(p.color)
+	_, chroma, hue := p.color.OKLCH()
 	weight := p.weight
 	if p.chromatic() {
 		for i, other := range pool {
-			if _, _, otherHue := oklch(other.color); i != at && other.chromatic() && hueDistance(hue, otherHue) < sameHue {
+			if i != at && other.chromatic() && hueDistance(hue, hueOf(other.color)) < sameHue {
 				weight += other.weight
 			}
 		}
@@ -282,30 +279,9 @@ func strength(pool []pooled, at int) float64 {
 	return weight * vivid * (1 - glare)
 }
 
-// lightness returns the OKLCH lightness of a color, 0 to 1.
-func (p pooled) lightness() float64 {
-	light, _, _ := oklch(p.color)
-	return light
-}
-
-// oklch returns the lightness, 0 to 1, the chroma, 0 to about 0.32, and the hue in degrees (Ottosson,
-// A perceptual color space for image processing, 2020).
-func oklch(c imaging.RGB) (light, chroma, hue float64) {
-	linear := func(v uint8) float64 {
-		f := float64(v) / 255
-		if f <= 0.04045 {
-			return f / 12.92
-		}
-		return math.Pow((f+0.055)/1.055, 2.4)
-	}
-	r, g, b := linear(c.R), linear(c.G), linear(c.B)
-	l := math.Cbrt(0.4122214708*r + 0.5363325363*g + 0.0514459929*b)
-	m := math.Cbrt(0.2119034982*r + 0.6806995451*g + 0.1073969566*b)
-	s := math.Cbrt(0.0883024619*r + 0.2817188376*g + 0.6299787005*b)
-	x := 1.9779984951*l - 2.4285922050*m + 0.4505937099*s
-	y := 0.0259040371*l + 0.7827717662*m - 0.8086757660*s
-	light = 0.2104542553*l + 0.7936177850*m - 0.0040720468*s
-	return light, math.Hypot(x, y), math.Mod(math.Atan2(y, x)*180/math.Pi+360, 360)
+func hueOf(c imaging.RGB) float64 {
+	_, _, hue := c.OKLCH()
+	return hue
 }
 
 // hueDistance returns the shorter way around the circle, in degrees.

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/css"
 	"letterhead/internal/imaging"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/colors"
 	"letterhead/workers/crawl/extract/extracttest"
 	"letterhead/workers/crawl/manifest"
+	"letterhead/workers/crawl/site"
 )
 
 func colorsOf(in extract.Input, inks ...imaging.Swatch) string {
@@ -240,7 +241,7 @@ func TestDecide_FrameworkColor_NeedsSecondSource(t *testing.T) {
 	const rules = `:root{--primary:#0d6efd}.btn{background:#0d6efd}`
 	for file, want := range map[string]string{"/a.css": "accent #0d6efd", "/css/bootstrap.min.css": "", "/npm/kit@5/all.css": "", "/wp-includes/a.css": ""} {
 		in := extracttest.Read("acme.com", `<link rel=stylesheet href="`+file+`"><a class=btn href=/b>Buy</a>`)
-		in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{"https://www.acme.com" + file: []byte(rules)})
+		in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{"https://www.acme.com" + file: []byte(rules)}, site.Resolve)
 		if got := colorsOf(in); got != want {
 			t.Errorf("%s: got %q, want %q", file, got, want)
 		}
@@ -378,6 +379,7 @@ func TestDecide_Sources_GiveColors(t *testing.T) {
 		"mask icon":        {`<link rel="mask-icon" href="/m.svg" color="#e50914">`, nil, "accent #e50914"},
 		"transparent":      {`<meta name="theme-color" content="rgba(11,95,255,0.2)">`, nil, ""},
 		"hsl":              {`<meta name="theme-color" content="hsl(0, 100%, 50%)">`, nil, "accent #ff0000"},
+		"by mixing":        {`<meta name="theme-color" content="color-mix(in srgb, #f00, #00f)"><meta name="msapplication-TileColor" content="tomato">`, nil, "accent #ff6347"},
 		"by name":          {`<meta name="theme-color" content="rebeccapurple"><meta name="msapplication-TileColor" content="tomato">`, nil, "accent #ff6347"},
 		"not a color":      {`<meta name="theme-color" content="javascript:alert(1)">`, nil, ""},
 		"first of several": {`<meta name="theme-color" content="#e50914" media="(prefers-color-scheme: light)"><meta name="theme-color" content="#0b5fff" media="(prefers-color-scheme: dark)">`, nil, "accent #e50914"},

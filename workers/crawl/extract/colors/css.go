@@ -47,8 +47,8 @@ var frameworkSheet = lazyregexp.New(`(?i)/(plugins?|node_modules|vendors?|wp-inc
 // frameworkVariable matches the names by which frameworks declare their own colors, in whichever sheet.
 var frameworkVariable = lazyregexp.New(`^--(bs|e-global|wp|ast|nv)-`)
 
-// isOwn reports whether a color is the site's: a framework's default counts if another sheet than the framework's
-// sets it.
+// isOwn reports whether a color is the site's own. A framework's default is its own if a sheet other than the
+// framework's sets it.
 func isOwn(c imaging.RGB, sheet *url.URL) bool {
 	return !frameworkColors[c] || sheet == nil || !frameworkSheet.MatchString(sheet.Path)
 }
@@ -225,8 +225,8 @@ func (p *colorPool) surfaces() {
 			}
 			text = text || n.Data == "p" || n.Data == "li" || n.Data == "main" || n.Data == "article"
 			head = head || n.Data == "header" || n.Data == "nav"
-			styled := strings.Contains(strings.ToLower(page.Attr(n, "style")), "color") ||
-				strings.Contains(strings.ToLower(page.Attr(n, "style")), "background")
+			style := strings.ToLower(page.Attr(n, "style"))
+			styled := strings.Contains(style, "color") || strings.Contains(style, "background")
 			switch {
 			case isButton(n):
 				p.sees(n, false, "background-color", "background-image", "color", "border-color")
@@ -270,7 +270,7 @@ func (p *colorPool) surfaces() {
 // tally counts the elements of one kind by their color.
 type tally struct {
 	of    map[imaging.RGB]int
-	own   map[imaging.RGB]bool // the site's own rule gives an element the color
+	own   map[imaging.RGB]bool // a rule of the site's own sets the color
 	total int
 }
 
@@ -283,7 +283,7 @@ func (t *tally) add(c imaging.RGB, own bool) {
 	t.total++
 }
 
-// addTally adds the colors that many elements of one kind have.
+// addTally adds the colors that are frequent among the elements of one kind.
 func (p *colorPool) addTally(t tally, weight float64, method string) {
 	for c, count := range t.of {
 		if share := float64(count) / float64(t.total); share >= minButtons {
@@ -292,8 +292,8 @@ func (p *colorPool) addTally(t tally, weight float64, method string) {
 	}
 }
 
-// surface returns the color behind an element: of the nearest element around it that has one, below the body, else of
-// what follows its header, which may lie above a hero, else of the body.
+// surface returns the color behind an element: that of the nearest element around it, else that of the hero, over which
+// its header may lie, else that of the body.
 func (p *colorPool) surface(n *html.Node) (imaging.RGB, bool) {
 	var header *html.Node
 	for ; n != nil && n.Type == html.ElementNode; n = n.Parent {
@@ -312,7 +312,7 @@ func (p *colorPool) surface(n *html.Node) (imaging.RGB, bool) {
 
 const maxHeroDepth = 4 // limits the elements within which the surface of a hero is searched
 
-// hero returns the color of the first element from n on, or of the first within it.
+// hero returns the color of the first element from n on, or of the first element within that.
 func (p *colorPool) hero(n *html.Node, depth int) (imaging.RGB, bool) {
 	for n != nil && (n.Type != html.ElementNode || n.Data == "script" || n.Data == "style") {
 		n = n.NextSibling

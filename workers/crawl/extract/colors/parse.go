@@ -12,7 +12,7 @@ const minAlpha = 0.5 // the opacity below which a color does not count
 var (
 	bareHex = lazyregexp.New(`^[0-9A-Fa-f]{6}$`) // matches a color without its number sign, as in meta elements
 	// newer matches additions of CSS Color 4. Declarations follow level 3: hex, rgb(), hsl() and its names.
-	newer = lazyregexp.New(`(?i)^(rebeccapurple$|(hwb|lab|lch|oklab|oklch|color)\()`)
+	newer = lazyregexp.New(`(?i)^(rebeccapurple$|(hwb|lab|lch|oklab|oklch|color|color-mix)\()`)
 )
 
 // Parse parses a color declared by a page: hex, with or without its number sign, rgb(), hsl() or a name. ok is false

@@ -57,7 +57,7 @@ func settled[T any](claims []claim[T], contradicts func(a, b T) bool) []claim[T]
 	return out
 }
 
-// leastSure is the confidence below which no fact is answered.
+// leastSure is the confidence below which no fact is returned.
 const leastSure = 0.35
 
 // surest returns the claim with the highest confidence, the first of equals, or nil if none has leastSure.

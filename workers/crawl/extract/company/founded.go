@@ -79,13 +79,14 @@ var (
 	existed = lazyregexp.New(`(?i)^\W{0,3}` +
 		`(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:` +
 		tables.Any("existed") + `)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
-	// yearWord matches the word for year behind it.
+	// yearWord matches a word for year after the number.
 	yearWord = lazyregexp.New(`^ ?(?:года|г\.|roku|r\.)`)
-	// madeSince matches what follows "since 1998" if a company says what it makes, and familySince what precedes it.
+	// madeSince matches the text after "since 1998" in which a company says what it makes.
 	madeSince = lazyregexp.New(`(?i)^[\s,]*(?:(?:we|wir|nous|noi|nosotros|nós|мы|my|vi|wij|we've)\s)?` +
 		`(?:(?:have|haben)\s)?(?:been\s)?(?:` + tables.Any("madeSince") + `)(?:[^\p{L}]|$)`)
-	// newSince matches what is new in the work of a company that is older.
-	newSince    = lazyregexp.New(`(?i)` + tables.Any("newSince"))
+	// newSince matches text about what an older company has begun to do: offer deliveries, train apprentices.
+	newSince = lazyregexp.New(`(?i)` + tables.Any("newSince"))
+	// familySince matches the text before "since 1998" that calls a company family-owned.
 	familySince = lazyregexp.New(`(?i)^\W{0,3}(?:` + tables.Any("familySince") + `)[\s,–—-]*$`)
 	// firstPerson matches a verb at the beginning in the first person plural, in languages that omit the pronoun.
 	firstPerson = lazyregexp.New(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)

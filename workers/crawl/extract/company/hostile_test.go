@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/internal/css"
 	"letterhead/internal/testmust"
-	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/company"
 	"letterhead/workers/crawl/extract/extracttest"
@@ -40,14 +40,14 @@ func TestDecide_HiddenOrOfOthers_IsIgnored(t *testing.T) {
 		}
 	}
 	in := pages("acme.de", acmeTitle+`<style>.seo{display:none}</style><footer><div class=seo>`+facts+`</div></footer>`)
-	in.Style = css.New(in.Page.Root, in.Page.Base, nil)
+	in.Style = css.New(in.Page.Root, in.Page.Base, nil, site.Resolve)
 	if c, _ := company.Decide(in); summary(c) != "- - - nowhere -" {
 		t.Errorf("hidden by a style sheet: %s", summary(c))
 	}
 	for _, text := range []string{"Acme, West Harbour, Leeds, United Kingdom", "Acme (NASDAQ: ACME)", "Acme設立　平成元年"} {
 		for class, isFact := range map[string]bool{"seo": false, "shown": true} {
 			in := pages("acme.com", acmeTitle+`<style>.seo{display:none}</style><footer><div class="`+class+`"><p>`+text+`</p></div></footer>`)
-			in.Style = css.New(in.Page.Root, in.Page.Base, nil)
+			in.Style = css.New(in.Page.Root, in.Page.Base, nil, site.Resolve)
 			if c, _ := company.Decide(in); (summary(c) != "- - - nowhere -") != isFact {
 				t.Errorf("%q in class %s: %s", text, class, summary(c))
 			}
@@ -63,7 +63,7 @@ func TestDecide_ManyPricesBeforeFooter_FooterIsRead(t *testing.T) {
 		"hidden": {"seo", "- - - nowhere -"},
 	} {
 		in := pages("acme.de", acmeTitle+`<style>.seo{display:none}</style>`+prices+`<footer><div class="`+x.class+`"><p>Acme GmbH</p><p>Musterstr. 1</p><p>10115 Berlin</p></div></footer>`)
-		in.Style = css.New(in.Page.Root, in.Page.Base, nil)
+		in.Style = css.New(in.Page.Root, in.Page.Base, nil, site.Resolve)
 		if c, _ := company.Decide(in); summary(c) != x.want {
 			t.Errorf("%s: %q, want %q", name, summary(c), x.want)
 		}

@@ -94,7 +94,7 @@ func (d *dossier) suits(c postal.Country) bool {
 // placeLabel matches a line that states a place: "Location: Leeds".
 var placeLabel = lazyregexp.New(`(?i)^(?:` + tables.Any("placeLabels") + `)\s?[:：]\s?([^:]{2,60})$`)
 
-// labelled reads the only line of a page that states a place. Several belong to branches, events or jobs.
+// labelled reads the place in the only line of a page that states one. Several such lines list branches, events or jobs.
 func (d *dossier) labelled(x prose, brand []string) {
 	var found []string
 	for i, l := range x.lines {

@@ -4,7 +4,7 @@ package extracttest
 import (
 	"net/url"
 
-	"letterhead/workers/crawl/css"
+	"letterhead/internal/css"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
@@ -20,7 +20,7 @@ func Read(domain, body string) extract.Input {
 // Styled parses a page with style elements, and a stylesheet that it links as /a.css.
 func Styled(body, sheet string) extract.Input {
 	in := Read("acme.com", body)
-	in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{in.Page.Base.JoinPath("/a.css").String(): []byte(sheet)})
+	in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{in.Page.Base.JoinPath("/a.css").String(): []byte(sheet)}, site.Resolve)
 	return in
 }
 

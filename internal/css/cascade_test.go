@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/net/html"
 
-	engine "letterhead/internal/css"
+	"letterhead/internal/css"
 	"letterhead/internal/testmust"
-	"letterhead/workers/crawl/css"
+	"letterhead/workers/crawl/site"
 )
 
 var base = &url.URL{Scheme: "https", Host: "acme.com", Path: "/en/"}
@@ -23,7 +23,7 @@ func cascade(t testing.TB, body string, sheets map[string]string) (*css.Cascade,
 	for at, text := range sheets {
 		bytes[at] = []byte(text)
 	}
-	return css.New(root, base, bytes), root
+	return css.New(root, base, bytes, site.Resolve), root
 }
 
 // element finds the element with the id x.
@@ -214,7 +214,7 @@ func TestSheets_Linked_AreApplied(t *testing.T) {
 func TestImports_Sheet_AreListed(t *testing.T) {
 	sheet := `@charset "utf-8"; /* a */ @import url("b.css"); @import 'https://cdn.test/c.css' screen; @import url(d.css) layer(x) print;
 		@import url(e.css) layer supports(display:grid); @import url(b.css); @import "ftp://acme.com/f.css"; @layer a; p { } @import "late.css";`
-	got := fmt.Sprint(css.Imports([]byte(sheet), base))
+	got := fmt.Sprint(css.Imports([]byte(sheet), base, site.Resolve))
 	if want := "[https://acme.com/en/b.css https://cdn.test/c.css https://acme.com/en/e.css]"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -242,7 +242,7 @@ func TestCascade_Nil_IsEmpty(t *testing.T) {
 	if c.Value(&html.Node{}, "color") != "" || c.Inherited(nil, "color") != "" || c.Variables() != nil || !c.Empty() {
 		t.Error("the nil cascade has values")
 	}
-	c = css.New(nil, nil, nil)
+	c = css.New(nil, nil, nil, site.Resolve)
 	if c.Value(&html.Node{Type: html.ElementNode, Data: "p"}, "color") != "" || c.Variables() != nil || !c.Empty() {
 		t.Error("the cascade of a nil document has values")
 	}
@@ -292,10 +292,10 @@ func TestSheets_Hostile_StayWithinLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := testmust.Get(html.Parse(strings.NewReader("<link rel=stylesheet href=/a.css>" + c.body)))(t)
-			sheet := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(c.css)})
+			sheet := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(c.css)}, site.Resolve)
 			x := element(root)
 			for _, property := range []string{"color", "font-family", "background-image"} {
-				if got := sheet.Inherited(x, property); len(got) > engine.MaxSheetBytes {
+				if got := sheet.Inherited(x, property); len(got) > css.MaxSheetBytes {
 					t.Errorf("%s has %d bytes", property, len(got))
 				}
 			}
@@ -339,7 +339,7 @@ func FuzzCascade(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, sheet string) {
 		root := testmust.Get(html.Parse(strings.NewReader(`<link rel=stylesheet href=/a.css><div class="a b"><p id=x class=b><svg><path fill=red></svg>`)))(t)
-		c := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(sheet)})
+		c := css.New(root, base, map[string][]byte{"https://acme.com/a.css": []byte(sheet)}, site.Resolve)
 		x := element(root)
 		for _, property := range []string{"color", "font-family", "font-weight", "background-image", "background-color", "mask-image", "--a"} {
 			c.Value(x, property)
@@ -352,7 +352,7 @@ func FuzzCascade(f *testing.F) {
 				t.Error("a face without a family")
 			}
 		}
-		for _, u := range css.Imports([]byte(sheet), base) {
+		for _, u := range css.Imports([]byte(sheet), base, site.Resolve) {
 			if u.Scheme != "http" && u.Scheme != "https" {
 				t.Errorf("imports %s", u)
 			}

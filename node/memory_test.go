@@ -13,21 +13,26 @@ import (
 	"letterhead/internal/testwait"
 )
 
-func TestSpareCollector_SmallHeap_KeepsMoreGarbage(t *testing.T) {
-	if freeMemory() == 0 {
+func TestSpareCollector_LiveMemoryGrows_KeepsLessGarbage(t *testing.T) {
+	spare := min(freeMemory()/spareShare, maxSpare)
+	if spare == 0 {
 		t.Skip("this system does not report its free memory")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	SpareCollector()
-	if spared := debug.SetGCPercent(100); spared <= 100 || spared > mostPercent {
-		t.Errorf("GOGC is %d", spared)
+	first := debug.SetGCPercent(100)
+	if first <= 100 || first > mostPercent {
+		t.Errorf("GOGC is %d", first)
 	}
+	live := make([]byte, spare/4)
 	if _, ok := testwait.Until(time.Minute, func() bool {
 		runtime.GC()
-		return debug.SetGCPercent(100) > 100
+		now := debug.SetGCPercent(100)
+		return now > 100 && now <= 400
 	}); !ok {
-		t.Error("a collection does not set GOGC")
+		t.Errorf("with %d of %d bytes live, a collection does not set GOGC", len(live), spare)
 	}
+	runtime.KeepAlive(live)
 }
 
 func TestGarbagePercent(t *testing.T) {

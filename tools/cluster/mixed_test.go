@@ -46,6 +46,7 @@ type mixedLoad struct {
 	sent     atomic.Int64
 	all      *tally // every request to an API for clients
 	acts     atomic.Int64
+	unsure   atomic.Int64         // acts that not every node was seen to follow in time
 	killed   atomic.Pointer[node] // until every node serves again: it need not answer
 }
 
@@ -131,7 +132,7 @@ func TestMixedRequests_UnderFaults_EndExact(t *testing.T) {
 		}
 	})
 	load.Wait()
-	t.Logf("%d requests and %d acts of operators in %s: %s", m.sent.Load(), m.acts.Load(),
+	t.Logf("%d requests and %d acts of operators (%d unconfirmed) in %s: %s", m.sent.Load(), m.acts.Load(), m.unsure.Load(),
 		time.Since(began).Round(time.Second), m.all)
 	m.all.check(t, len(m.all.unanswered)) // of killed nodes; see send
 
@@ -292,8 +293,8 @@ func (m *mixedLoad) repeat(a *mixedAccount, turn int, path string, right []int) 
 }
 
 // act sends a request to the admin API of the nodes in turn, until it is answered. It returns the body, nil if it was
-// rejected.
-func (m *mixedLoad) act(turn int, method, path string, content any, right ...int) []byte {
+// rejected, and whether every node was seen to follow. That fails if the read models cannot follow for ten seconds.
+func (m *mixedLoad) act(turn int, method, path string, content any, right ...int) (answered []byte, confirmed bool) {
 	m.acts.Add(1)
 	body, err := json.Marshal(content)
 	if err != nil || content == nil {
@@ -309,15 +310,20 @@ func (m *mixedLoad) act(turn int, method, path string, content any, right ...int
 	})
 	if !ok || !slices.Contains(right, last.status) {
 		m.all.mistake("%s %s: %s, %v: %s", method, path, last, err, last.body)
-		return nil
+		return nil, false
 	}
-	return last.body
+	// A replayed answer says nothing about the present state.
+	confirmed = last.header.Get("X-Unconfirmed") == "" && last.header.Get("Idempotency-Replayed") == ""
+	if !confirmed {
+		m.unsure.Add(1)
+	}
+	return last.body, confirmed
 }
 
 func (m *mixedLoad) grant(a *mixedAccount, turn int) {
 	id := "pay_" + random() + random()
 	grant := map[string]any{"credits": 7, "payment_id": id}
-	if m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/grants", grant, http.StatusOK) != nil {
+	if body, _ := m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/grants", grant, http.StatusOK); body != nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.moved[id] = 7
@@ -339,26 +345,25 @@ func (m *mixedLoad) refund(a *mixedAccount, turn int) {
 	}
 	id := "re_" + random() + random()
 	refund := map[string]any{"credits": 3, "payment_id": payment, "refund_id": id}
-	if m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/refunds", refund, http.StatusOK) != nil {
+	if body, _ := m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/refunds", refund, http.StatusOK); body != nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.moved[id] = -3
 	}
 }
 
-// changeKey issues a key, uses it, and revokes it. No node accepts it afterwards.
+// changeKey issues a key, uses it, and revokes it. No node accepts it after a confirmed revocation.
 func (m *mixedLoad) changeKey(a *mixedAccount, turn int) {
 	var key struct{ ID, Key string }
 	named := map[string]any{"name": "mixed"}
-	body := m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/keys", named, http.StatusCreated)
+	body, confirmed := m.act(turn, http.MethodPost, "/admin/accounts/"+a.id+"/keys", named, http.StatusCreated)
 	if body == nil || json.Unmarshal(body, &key) != nil || key.ID == "" {
 		return
 	}
-	if key.Key != "" { // an answer to a repeat does not have it
+	if key.Key != "" && confirmed { // an answer to a repeat does not have it
 		m.send(a, turn, "/v1/me", key.Key, nil, http.StatusOK)
 	}
-	revoked := m.act(turn, http.MethodDelete, "/admin/keys/"+key.ID, nil, http.StatusOK, http.StatusNoContent)
-	if revoked == nil || key.Key == "" {
+	if _, confirmed = m.act(turn, http.MethodDelete, "/admin/keys/"+key.ID, nil, http.StatusOK); !confirmed || key.Key == "" {
 		return
 	}
 	for i := range m.apis {

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"letterhead/internal/delay"
+	"letterhead/internal/sqlstore"
 )
 
 // On a shared database a node may answer for a key from memory only while it can prove that its memory
@@ -194,7 +197,7 @@ func (m *memory) release() {
 
 // await waits until a decision is folded, and then until no node uses what it read before. A fail-over in between
 // begins another epoch, and the standby may lack the transaction that folded the decision; then it waits for both
-// again.
+// again, as it does while the server restarts.
 // Errors: as fences and of folded, ctx.Err().
 func await(ctx context.Context, db fences, logger *slog.Logger, folded func(context.Context) error) error {
 	before, _ := db.look(ctx) // if it fails, the epoch is 0, which no epoch has; folded retries for longer
@@ -203,10 +206,16 @@ func await(ctx context.Context, db fences, logger *slog.Logger, folded func(cont
 			return err
 		}
 		now, err := awaitLeases(ctx, db, logger)
-		if err != nil || now.epoch == before.epoch {
+		switch {
+		case errors.Is(err, sqlstore.ErrUnavailable):
+			if delay.For(ctx, awaitLast) != nil {
+				return err
+			}
+		case err != nil || now.epoch == before.epoch:
 			return err
+		default:
+			before = now
 		}
-		before = now
 	}
 }
 

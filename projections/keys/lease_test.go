@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"letterhead/internal/sqlstore"
 	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 )
@@ -134,7 +135,7 @@ func (w *world) linger() {
 	time.Sleep(time.Duration(w.draw(d)) * time.Millisecond)
 }
 
-var errLost = errors.New("the connection was lost")
+var errLost = fmt.Errorf("%w: the connection was lost", sqlstore.ErrUnavailable)
 
 func nothing(context.Context) error { return nil }
 
@@ -407,26 +408,47 @@ func TestAwait_FailOverBeforeLeases_WaitsForFoldAgain(t *testing.T) {
 	})
 }
 
-// flaky is a link whose first query fails.
+// flaky is a link of which one query fails.
 type flaky struct {
 	quick
-	looks *int
+	fails, looks *int
 }
 
 func (a flaky) look(ctx context.Context) (outlook, error) {
-	if *a.looks++; *a.looks == 1 {
+	if *a.looks++; *a.looks == *a.fails {
 		return outlook{}, errLost
 	}
 	return a.quick.look(ctx)
 }
 
-func TestAwait_DatabaseUnavailableAtFirst_WaitsForFold(t *testing.T) {
+func TestAwait_DatabaseUnavailableOnce_WaitsAgain(t *testing.T) {
+	for fails := 1; fails <= 3; fails++ {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(1)
+			db := flaky{quick{w}, &fails, new(int)}
+			newMemory(db.quick, "hung", time.Now).renew(t.Context())
+			w.decide(hash{1})
+			if err := await(t.Context(), db, silent, nothing); err != nil || *db.looks <= fails {
+				t.Errorf("look %d fails: %v after %d looks", fails, err, *db.looks)
+			}
+		})
+	}
+}
+
+func TestAwait_DatabaseStaysUnavailable_FailsAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if err := await(t.Context(), flaky{quick{newWorld(1)}, new(int)}, silent, nothing); err != nil {
-			t.Error(err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := await(ctx, unavailable{}, silent, nothing); !errors.Is(err, sqlstore.ErrUnavailable) || ctx.Err() == nil {
+			t.Errorf("%v (context: %v)", err, ctx.Err())
 		}
 	})
 }
+
+// unavailable is a link to a server that does not run.
+type unavailable struct{ fences }
+
+func (unavailable) look(context.Context) (outlook, error) { return outlook{}, errLost }
 
 // failingCleanUp is a link that loses only the statements of cleanUp, which do not change the outcome of a command.
 type failingCleanUp struct{ quick }

@@ -31,7 +31,7 @@ BENCH_REPLAY_EVENTS ?= 1000000
 ACCOUNTING := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/letterhead-accounting
 export PATH := $(PATH):$(ACCOUNTING)/bin
 
-.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows vuln vulndb toolchain fuzz conformance bench bench-logos compare lab lab-cluster accuracy logo-sheet background-sheet tour pages notice starter accounting-tools clean help
+.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release manual test-packages vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows vuln vulndb toolchain fuzz conformance bench bench-logos compare lab lab-cluster accuracy logo-sheet background-sheet tour pages notice starter accounting-tools clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -163,22 +163,48 @@ verify: build lint lint-openapi lint-deploy lint-workflows vuln ## Run everythin
 	$(MAKE) accuracy
 	@if command -v npx >/dev/null; then $(MAKE) conformance; fi
 	@if command -v npm >/dev/null && [ -n "$(CHROMIUM)" ]; then $(MAKE) pages; fi
+	$(MAKE) test-packages
 
-# An archive of each platform with the binary, the documents and the licenses, and their SHA-256 sums.
+# An archive of each platform with the binary, the documents and the licenses, packages for Linux, a bill of materials of
+# each binary, and SHA-256 sums. The sums are signed if RELEASE_KEY names an SSH key. docs/releasing.md explains it.
 DIST      ?= dist
 RELEASED   = LICENSE NOTICE bin/LICENSES.txt README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
-release: bin/LICENSES.txt ## Build archives and checksums for PLATFORMS in dist/ (needs GNU tar)
+RELEASE_KEY ?=
+# Both stay out of go.mod.
+export NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
+CYCLONEDX   := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+release: bin/LICENSES.txt manual ## Build archives, packages, bills of materials and checksums for PLATFORMS in dist/ (needs GNU tar)
 	@rm -rf $(DIST) && mkdir -p $(DIST)
-	@set -e; for platform in $(PLATFORMS); do \
+	@set -e; export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); for platform in $(PLATFORMS); do \
 	  os=$${platform%/*} arch=$${platform#*/}; name=letterhead_$(VERSION)_$${os}_$$arch; \
 	  mkdir $(DIST)/$$name; cp -r $(RELEASED) $(DIST)/$$name; \
-	  echo "$$name"; CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/$$name/letterhead$$([ $$os != windows ] || echo .exe) ./cmd/letterhead; \
-	  tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime="$$(git log -1 --format=%cI)" -cf $(DIST)/$$name.tar $$name; \
+	  binary=$(DIST)/$$name/letterhead$$([ $$os != windows ] || echo .exe); \
+	  echo "$$name"; CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '$(LDFLAGS)' -o $$binary ./cmd/letterhead; \
+	  go run $(CYCLONEDX) bin -json -noserial -version v$(VERSION) -output $(DIST)/$$name.cdx.json $$binary; \
+	  if [ $$os = linux ]; then \
+	    cp $(DIST)/$$name.cdx.json bin/manual/sbom.cdx.json; deploy/package/build.sh $(VERSION) $$arch $$binary bin/manual $(DIST); fi; \
+	  tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$$SOURCE_DATE_EPOCH" -cf $(DIST)/$$name.tar $$name; \
 	  gzip -9n $(DIST)/$$name.tar; \
 	  rm -r $(DIST)/$$name; \
 	done
-	@cd $(DIST) && sha256sum *.tar.gz >SHA256SUMS && cat SHA256SUMS
+	@cd $(DIST) && sha256sum * >SHA256SUMS && cat SHA256SUMS
+	@if [ -n "$(RELEASE_KEY)" ]; then ssh-keygen -q -Y sign -f "$(RELEASE_KEY)" -n letterhead $(DIST)/SHA256SUMS; \
+	else echo "RELEASE_KEY is not set: the checksums were not signed"; fi
+
+manual: ## Write man pages and completions to bin/manual, from the descriptions of the commands
+	@rm -rf bin/manual && mkdir -p bin/manual
+	@go test ./cmd/letterhead -run '^TestManual_' -count=1 -manual "$(CURDIR)/bin/manual" >/dev/null
+
+# The packages of this source as a release before it, and as this release, of the same binary.
+PACKAGES_AT := bin/packages
+test-packages: manual bin/LICENSES.txt ## Install, upgrade and remove the packages (needs root, debootstrap and rpm)
+	@rm -rf $(PACKAGES_AT) && mkdir -p $(PACKAGES_AT)/older $(PACKAGES_AT)/newer
+	@go build -trimpath -ldflags '$(LDFLAGS)' -o $(PACKAGES_AT)/letterhead ./cmd/letterhead
+	@go run $(CYCLONEDX) bin -json -noserial -version v$(VERSION) -output bin/manual/sbom.cdx.json $(PACKAGES_AT)/letterhead
+	@deploy/package/build.sh $(VERSION)~rc1 $$(go env GOARCH) $(PACKAGES_AT)/letterhead bin/manual $(PACKAGES_AT)/older
+	@deploy/package/build.sh $(VERSION) $$(go env GOARCH) $(PACKAGES_AT)/letterhead bin/manual $(PACKAGES_AT)/newer
+	@deploy/package/test.sh $(PACKAGES_AT)/older $(PACKAGES_AT)/newer
 
 FUZZ_TIME ?= 10s
 fuzz: ## Run every fuzz target for FUZZ_TIME each

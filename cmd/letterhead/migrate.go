@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/internal/config"
 	"letterhead/node"
 	"letterhead/workers/backup"
 )
@@ -61,10 +62,14 @@ filled by the same command. The data folder does not change.`,
 			}
 		}
 		if m.Log == "" {
-			m.Log = os.Getenv("LETTERHEAD_MIGRATE_TO")
+			if m.Log, err = config.Value(os.LookupEnv, "LETTERHEAD_MIGRATE_TO"); err != nil {
+				return usageError{err}
+			}
 		}
 		if m.Database == "" {
-			m.Database = os.Getenv("LETTERHEAD_MIGRATE_DATABASE")
+			if m.Database, err = config.Value(os.LookupEnv, "LETTERHEAD_MIGRATE_DATABASE"); err != nil {
+				return usageError{err}
+			}
 		}
 		if !strings.HasPrefix(m.Log, "esdb://") && !strings.HasPrefix(m.Log, "esdb+discover://") {
 			return usageError{

@@ -35,8 +35,29 @@ if [ "${1:-}" = --fetch ]; then
   exit
 fi
 
-step "docker-compose.yml"
+step "docker-compose.yml and deploy/single"
 "$dir/compose/cmd" "$root/docker-compose.yml" >/dev/null
+# The program does not read variables of the environment.
+sed -E 's/\$\{BRANDS_HOST(:\?[^}]*)?\}/brands.example.com/' deploy/single/compose.yaml >"$out/compose.yaml"
+"$dir/compose/cmd" "$out/compose.yaml" >/dev/null
+if "$dir/compose/cmd" "$root/deploy/single/compose.yaml" >/dev/null 2>&1; then
+  echo "deploy/single starts without a host name"
+  exit 1
+fi
+if command -v caddy >/dev/null; then
+  SITES="brands.example.com, logos.example.com" caddy validate --adapter caddyfile --config "$root/deploy/single/Caddyfile" >"$out/caddy" 2>&1 || { cat "$out/caddy"; exit 1; }
+else
+  skip "caddy (Debian: caddy) on deploy/single/Caddyfile"
+fi
+
+step "deploy/package"
+for unit in letterhead letterhead-backup; do
+  if command -v systemd-analyze >/dev/null; then
+    systemd-analyze security --offline=true --threshold=25 "$root/deploy/package/$unit.service" | tail -1
+  else
+    skip "systemd-analyze (Debian: systemd) on $unit.service"
+  fi
+done
 
 step "the chart"
 chart=deploy/helm/letterhead

@@ -427,15 +427,19 @@ func Settings() []Setting {
 }
 
 // Load builds a Config from a lookup of settings by name (os.LookupEnv), and reports all invalid settings together.
+// A variable with the name of a setting and _FILE names a file with the value (see Value).
 // overrides, by the same names, take precedence over the environment; flags use them.
 func Load(lookup func(string) (string, bool), overrides map[string]string) (Config, error) {
 	var c Config
 	var errs []error
 	for _, s := range Settings() {
 		value := s.Default
-		if v, ok := lookup(s.Name); ok && v != "" {
-			value = v
+		v, err := Value(lookup, s.Name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.Name, err))
+			continue
 		}
+		value = cmp.Or(v, value)
 		if v, ok := overrides[s.Name]; ok && v != "" {
 			value = v
 		}

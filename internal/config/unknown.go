@@ -50,7 +50,8 @@ func UnknownSettings(environ []string) []Unknown {
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		switch {
-		case !strings.HasPrefix(name, prefix), known[name], strings.HasPrefix(name, prefix+"TEST_"),
+		case !strings.HasPrefix(name, prefix), known[name], known[strings.TrimSuffix(name, fileSuffix)],
+			strings.HasPrefix(name, prefix+"TEST_"),
 			strings.HasPrefix(name, prefix+"MIGRATE_"),
 			serviceName.MatchString(name), servicePort.MatchString(name) && serviceValue.MatchString(value):
 			continue

@@ -17,7 +17,7 @@ import (
 )
 
 func TestNew_OtherModule_Fails(t *testing.T) {
-	changed := slices.Clone(module)
+	changed := unpack()
 	changed[len(changed)/2] ^= 1
 	if _, err := newRenderer(t.Context(), Config{}, changed); !errors.Is(err, ErrModule) {
 		t.Errorf("error = %v, want ErrModule", err)

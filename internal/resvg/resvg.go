@@ -7,7 +7,9 @@
 package resvg
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -15,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
@@ -28,10 +31,10 @@ import (
 	"letterhead/internal/svg"
 )
 
-//go:embed resvg.wasm
-var module []byte
+//go:embed resvg.wasm.gz
+var packed []byte
 
-// moduleSum is the SHA-256 of resvg.wasm, so that only the reviewed module runs.
+// moduleSum is the SHA-256 of resvg.wasm, which is unpacked at each start, so that only the reviewed module runs.
 const moduleSum = "22bf6e9f9a100d972da0411a69c5ba504367fc1fa87b3b64e3f35e53926d2d70"
 
 const (
@@ -100,7 +103,17 @@ type Renderer struct {
 }
 
 // New compiles the module, or loads it from the cache. Errors: ErrModule, ctx.Err().
-func New(ctx context.Context, cfg Config) (*Renderer, error) { return newRenderer(ctx, cfg, module) }
+func New(ctx context.Context, cfg Config) (*Renderer, error) { return newRenderer(ctx, cfg, unpack()) }
+
+// unpack returns the module, or another value if it is damaged: newRenderer checks its sum.
+func unpack() []byte {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil
+	}
+	module, _ := io.ReadAll(r)
+	return module
+}
 
 func newRenderer(ctx context.Context, cfg Config, module []byte) (*Renderer, error) {
 	cfg = cfg.withDefaults()

@@ -53,8 +53,7 @@ type Options struct {
 	// Progress may be nil.
 	Progress Progress
 
-	maxSheetRows int    // tests make sheets smaller; default: maxSheetRows
-	tempFolder   string // of unfinished sheets; empty for the system's
+	maxSheetRows int // tests make sheets smaller; default: maxSheetRows
 }
 
 func (o Options) encoder(ctx context.Context, w io.Writer) (encoder, error) {
@@ -66,7 +65,7 @@ func (o Options) encoder(ctx context.Context, w io.Writer) (encoder, error) {
 	case Parquet:
 		return newParquet(w, o.Chart), nil
 	case XLSX:
-		return newXLSX(ctx, w, o.Chart, o.maxSheetRows, o.tempFolder)
+		return newXLSX(ctx, w, o.Chart, o.maxSheetRows)
 	case HLedger:
 		return newHLedger(w, o.Chart)
 	case Beancount:
@@ -118,9 +117,6 @@ func Write(ctx context.Context, log eventlog.Log, o Options, w io.Writer) error 
 	}
 	if err == nil {
 		err = out.close(e.balances)
-	}
-	if c, ok := out.(io.Closer); ok { // temporary files
-		err = errors.Join(err, c.Close())
 	}
 	if flushed := buffer.Flush(); err == nil {
 		err = flushed

@@ -17,11 +17,10 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Suffixes of an unfinished file, of the file that its writer locks, and of a folder.
+// Suffixes of an unfinished file, and of the file that its writer locks.
 const (
 	partialSuffix = ".partial"
 	lockSuffix    = ".partial.lock"
-	tempSuffix    = ".partial.d" // folder of temporary files
 )
 
 // ErrLocked: another process writes the same file.
@@ -72,18 +71,8 @@ func lockFile(name string) (unlock func(), err error) {
 
 // writeLocked is WriteFile for the owner of the lock.
 func writeLocked(ctx context.Context, log eventlog.Log, o Options, name string) error {
-	partial, temp := name+partialSuffix, name+tempSuffix
-	if err := os.RemoveAll(temp); err != nil { // of an export that was killed
-		return err
-	}
-	if !o.Format.IsText() {
-		if err := os.Mkdir(temp, 0o700); err != nil {
-			return err
-		}
-		o.tempFolder = temp
-	}
+	partial := name + partialSuffix
 	keep, err := writePartial(ctx, log, o, partial)
-	err = errors.Join(err, os.RemoveAll(temp))
 	if err == nil {
 		err = os.Rename(partial, name)
 	}

@@ -1,87 +1,113 @@
 package journal
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"math"
+	"regexp"
+	"strconv"
 	"time"
-
-	"github.com/xuri/excelize/v2"
 
 	"letterhead/domain/books"
 )
 
 // maxSheetRows is the number of rows that a sheet of a spreadsheet program can have
 // (https://support.microsoft.com/office/1672b34d-7043-467e-8e27-269d656771c3).
-const maxSheetRows = excelize.TotalRows
+const maxSheetRows = 1_048_576
+
+const (
+	xmlHead  = `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>` + "\n"
+	mainNS   = `xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"`
+	packages = "http://schemas.openxmlformats.org/package/2006"
+	offices  = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+	types    = "application/vnd.openxmlformats-officedocument.spreadsheetml."
+
+	// Styles of cells: the default, dates, and after these the numbers of decimals from 0 on.
+	dateStyle, decimalsStyle = 1, 2
+)
 
 // xlsxEncoder writes a row for each posting, on as many sheets as are needed.
 type xlsxEncoder struct {
-	w        io.Writer
-	chart    Chart
-	maxRows  int
-	file     *excelize.File
-	sheet    *excelize.StreamWriter
-	sheets   int
-	rows     int // of the sheet, with its header
-	date     int // style
-	decimals [books.MaxDecimals + 1]int
-	cells    []any
+	ctx     context.Context // encoders take none
+	zip     *zip.Writer
+	sheet   io.Writer
+	chart   Chart
+	maxRows int
+	sheets  int
+	rows    int // of the sheet, with its header
+	cells   int // of the row
+	buffer  bytes.Buffer
 }
 
-func newXLSX(ctx context.Context, w io.Writer, chart Chart, maxRows int, tempFolder string) (*xlsxEncoder, error) {
-	x := &xlsxEncoder{w: w, chart: chart, maxRows: maxRows,
-		file: excelize.NewFile(excelize.Options{TmpDir: tempFolder}), cells: make([]any, len(columns))}
-	x.file.SetZipWriter(func(io.Writer) excelize.ZipWriter { return &sortedZip{ctx: ctx, w: w, folder: tempFolder} })
-	format := "yyyy-mm-dd"
-	var err error
-	if x.date, err = x.file.NewStyle(&excelize.Style{CustomNumFmt: &format}); err != nil {
-		return nil, err
-	}
-	for i := range x.decimals {
-		format := "0"
-		if i > 0 {
-			format = fmt.Sprintf("0.%0*d", i, 0)
-		}
-		if x.decimals[i], err = x.file.NewStyle(&excelize.Style{CustomNumFmt: &format}); err != nil {
-			return nil, err
-		}
-	}
+func newXLSX(ctx context.Context, w io.Writer, chart Chart, maxRows int) (*xlsxEncoder, error) {
+	x := &xlsxEncoder{ctx: ctx, zip: zip.NewWriter(w), chart: chart, maxRows: maxRows}
 	return x, x.nextSheet()
 }
 
 // nextSheet begins a sheet with the names of the columns.
-func (x *xlsxEncoder) nextSheet() error {
-	if x.sheet != nil {
-		if err := x.sheet.Flush(); err != nil {
-			return err
-		}
+func (x *xlsxEncoder) nextSheet() (err error) {
+	if err := x.endSheet(); err != nil {
+		return err
 	}
 	x.sheets++
-	name := fmt.Sprintf("Journal %d", x.sheets)
-	var err error
-	if x.sheets == 1 {
-		err = x.file.SetSheetName("Sheet1", name)
-	} else {
-		_, err = x.file.NewSheet(name)
-	}
-	if err != nil {
-		return err
-	}
-	if x.sheet, err = x.file.NewStreamWriter(name); err != nil {
-		return err
-	}
-	for i, column := range columns {
-		x.cells[i] = column
-	}
 	x.rows = 0
+	if x.sheet, err = x.zip.Create(fmt.Sprintf("xl/worksheets/sheet%d.xml", x.sheets)); err != nil {
+		return err
+	}
+	x.buffer.WriteString(xmlHead + `<worksheet ` + mainNS + `><sheetData>`)
+	for _, column := range columns {
+		x.text(column)
+	}
 	return x.row()
 }
 
+func (x *xlsxEncoder) endSheet() error {
+	if x.sheet == nil {
+		return nil
+	}
+	_, err := io.WriteString(x.sheet, `</sheetData></worksheet>`)
+	return err
+}
+
+// escapeLike matches what spreadsheet programs read as the escape of a character in a text.
+var escapeLike = regexp.MustCompile(`_x[0-9A-Fa-f]{4}_`)
+
+// text adds a cell that is never a formula.
+func (x *xlsxEncoder) text(s string) {
+	x.begin()
+	x.buffer.WriteString(`t="inlineStr"><is><t xml:space="preserve">`)
+	_ = xml.EscapeText(&x.buffer, []byte(escapeLike.ReplaceAllString(s, "_x005F$0"))) // a buffer has no errors
+	x.buffer.WriteString(`</t></is></c>`)
+}
+
+func (x *xlsxEncoder) number(n float64, style int) {
+	x.begin()
+	fmt.Fprintf(&x.buffer, `s="%d"><v>%s</v></c>`, style, strconv.FormatFloat(n, 'g', -1, 64))
+}
+
+// begin begins a cell, and the row if it is the first one.
+func (x *xlsxEncoder) begin() {
+	if x.cells == 0 {
+		x.rows++
+		fmt.Fprintf(&x.buffer, `<row r="%d">`, x.rows)
+	}
+	fmt.Fprintf(&x.buffer, `<c r="%c%d" `, 'A'+x.cells, x.rows)
+	x.cells++
+}
+
+// row ends the row.
 func (x *xlsxEncoder) row() error {
-	x.rows++
-	return x.sheet.SetRow(fmt.Sprintf("A%d", x.rows), x.cells)
+	x.buffer.WriteString(`</row>`)
+	x.cells = 0
+	if err := x.ctx.Err(); err != nil {
+		return err
+	}
+	_, err := x.buffer.WriteTo(x.sheet)
+	return err
 }
 
 func (x *xlsxEncoder) entry(e *entry) error {
@@ -90,16 +116,22 @@ func (x *xlsxEncoder) entry(e *entry) error {
 			return err
 		}
 	}
-	day := e.booked.Truncate(24 * time.Hour)
+	// Spreadsheet programs count the days from this one on.
+	day := e.booked.Truncate(24*time.Hour).Sub(time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)).Hours() / 24
 	at := string(appendTime(nil, e.at))
 	for i := range e.postings {
 		p := &e.postings[i]
-		// Cells of text are never formulas.
-		x.cells = append(x.cells[:0], e.id, excelize.Cell{StyleID: x.date, Value: day}, at, e.event,
-			e.account, e.revisionText(),
-			x.chart[p.Account], books.Chart[p.Account].Name, p.Commodity, x.amount(p))
+		x.text(e.id)
+		x.number(day, dateStyle)
+		for _, text := range []string{at, e.event, e.account, e.revisionText(), x.chart[p.Account],
+			books.Chart[p.Account].Name, p.Commodity} {
+			x.text(text)
+		}
+		// Spreadsheet programs keep 15 digits of a number.
+		places := books.Decimals(p.Commodity)
+		x.number(float64(p.Amount)/math.Pow10(places), decimalsStyle+places)
 		for _, text := range e.texts() {
-			x.cells = append(x.cells, text)
+			x.text(text)
 		}
 		if err := x.row(); err != nil {
 			return err
@@ -108,19 +140,53 @@ func (x *xlsxEncoder) entry(e *entry) error {
 	return nil
 }
 
-// amount returns a number. Spreadsheet programs keep 15 digits of it.
-func (x *xlsxEncoder) amount(p *books.Posting) excelize.Cell {
-	places := books.Decimals(p.Commodity)
-	return excelize.Cell{StyleID: x.decimals[places], Value: float64(p.Amount) / math.Pow10(places)}
-}
-
+// close adds the parts that name the sheets, and the styles.
 func (x *xlsxEncoder) close(*balances) error {
-	if err := x.sheet.Flush(); err != nil {
+	if err := x.endSheet(); err != nil {
 		return err
 	}
-	_, err := x.file.WriteToBuffer() // writes to x.w
-	return err
+	var contents, sheets, relations, formats, styles string
+	for i := 1; i <= x.sheets; i++ {
+		contents += fmt.Sprintf(`<Override PartName="/xl/worksheets/sheet%d.xml" ContentType="%sworksheet+xml"/>`, i, types)
+		sheets += fmt.Sprintf(`<sheet name="Journal %d" sheetId="%[1]d" r:id="rId%[1]d"/>`, i)
+		relations += fmt.Sprintf(
+			`<Relationship Id="rId%d" Type="%s/worksheet" Target="worksheets/sheet%[1]d.xml"/>`, i, offices)
+	}
+	const ownFormats = 164 // the first number of a format that is not built in
+	for i := range decimalsStyle + books.MaxDecimals {
+		format := "yyyy-mm-dd"
+		if decimals := i + 1 - decimalsStyle; decimals == 0 {
+			format = "0"
+		} else if decimals > 0 {
+			format = fmt.Sprintf("0.%0*d", decimals, 0)
+		}
+		formats += fmt.Sprintf(`<numFmt numFmtId="%d" formatCode="%s"/>`, ownFormats+i, format)
+		styles += fmt.Sprintf(`<xf numFmtId="%d" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>`,
+			ownFormats+i)
+	}
+	for _, part := range [][2]string{
+		{"[Content_Types].xml", `<Types xmlns="` + packages + `/content-types">` +
+			`<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>` +
+			`<Override PartName="/xl/workbook.xml" ContentType="` + types + `sheet.main+xml"/>` +
+			`<Override PartName="/xl/styles.xml" ContentType="` + types + `styles+xml"/>` + contents + `</Types>`},
+		{"_rels/.rels", `<Relationships xmlns="` + packages + `/relationships"><Relationship Id="rId1" Type="` +
+			offices + `/officeDocument" Target="xl/workbook.xml"/></Relationships>`},
+		{"xl/workbook.xml", `<workbook ` + mainNS + ` xmlns:r="` + offices + `"><sheets>` + sheets +
+			`</sheets></workbook>`},
+		{"xl/_rels/workbook.xml.rels", `<Relationships xmlns="` + packages + `/relationships">` + relations +
+			`<Relationship Id="styles" Type="` + offices + `/styles" Target="styles.xml"/></Relationships>`},
+		{"xl/styles.xml", `<styleSheet ` + mainNS + `><numFmts count="` + strconv.Itoa(decimalsStyle+books.MaxDecimals) +
+			`">` + formats + `</numFmts><fonts count="1"><font/></fonts><fills count="2"><fill/>` +
+			`<fill><patternFill patternType="gray125"/></fill></fills><borders count="1"><border/></borders>` +
+			`<cellStyleXfs count="1"><xf/></cellStyleXfs><cellXfs><xf xfId="0"/>` + styles + `</cellXfs></styleSheet>`},
+	} {
+		w, err := x.zip.Create(part[0])
+		if err == nil {
+			_, err = io.WriteString(w, xmlHead+part[1])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return x.zip.Close()
 }
-
-// Close removes the temporary files.
-func (x *xlsxEncoder) Close() error { return x.file.Close() }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/deadline"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 )
 
 func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
@@ -41,6 +43,38 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 		t.Fatalf("the reservation of a caller who left was not dropped: %+v", s)
 	}
 	w.fails(context.Canceled)(d.ChargeLookup(ctx, w.lookup(id)))
+}
+
+func TestCallerLeft_DeadlineContext_EndsTheWait(t *testing.T) {
+	w, d, id := openedWith(t, 5)
+	g := w.blockAppend()
+	var wg sync.WaitGroup
+	wg.Go(func() { w.charge(d, id) })
+	<-g.reached
+	short := deadline.New(t.Context(), 50*time.Millisecond)
+	defer short.End()
+	w.fails(context.DeadlineExceeded)(d.ChargeLookup(short, w.lookup(id)))
+	queued := 0 // 1 unless the charge above was too late for the queue
+	testmust.Succeed(t, d.accounts.With(id, func(a *accountActor) { queued = a.Queued() }))
+	parent, cancel := context.WithCancel(t.Context())
+	within := deadline.New(parent, time.Hour)
+	defer within.End()
+	left := make(chan error)
+	go func() {
+		_, err := d.ChargeLookup(within, w.lookup(id))
+		left <- err
+	}()
+	w.awaitQueued(d, id, queued+1)
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	close(g.open)
+	wg.Wait()
+	w.charge(d, id)
+	if l := w.ledger(id); l.balance != 3 {
+		t.Errorf("balance %d, want 3", l.balance)
+	}
 }
 
 // Rule 2.

@@ -43,7 +43,7 @@ var layers = map[string][]string{
 	// Development tools and the tests of the built binary, which are a module of their own (tools/go.mod).
 	"tools": {"tools", "starter", "workers", "domain", "eventschemas", "internal"},
 	// The engine below the commands handles streams and decisions. It must not depend on use cases, credits or schemas.
-	"commands/streamwriter": {"internal/eventlog", "internal/delay", "internal/sqlstore", "internal/telemetry"},
+	"commands/streamwriter": {"internal/eventlog", "internal/deadline", "internal/delay", "internal/sqlstore", "internal/telemetry"},
 	// The event log, its port and its adapters.
 	"internal/eventlog": {"internal/eventlog", "internal/delay", "internal/disk", "internal/sqlitemutex", "internal/telemetry"},
 	// A service on the kernel, whose other dependencies its own test checks.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"letterhead/internal/deadline"
 	"letterhead/internal/eventlog"
 )
 
@@ -30,7 +31,7 @@ type Actors[S State] struct {
 
 	ctx      context.Context // canceled when Drain runs out of time
 	cancel   context.CancelFunc
-	callers  sync.Pool // of channels for outcomes; one whose caller has left is not used again
+	callers  sync.Pool // of *caller; one that has left is not used again
 	stopping chan struct{}
 	loads    chan struct{} // has an entry for each stream that is loaded in the background
 	actors   sync.WaitGroup
@@ -81,7 +82,11 @@ func New[S State](cfg Config, k Kind[S], log eventlog.Log, snapshots Snapshots) 
 	}
 	// Not a request's context: actors outlive requests and end with Drain.
 	all.ctx, all.cancel = context.WithCancel(context.Background())
-	all.callers.New = func() any { return make(chan error, 1) }
+	all.callers.New = func() any {
+		c := &caller{outcome: make(chan error, 1), timer: time.NewTimer(0)}
+		c.timer.Stop()
+		return c
+	}
 	if snapshots != nil {
 		all.saver = newSaver(snapshots, k.FoldVersion, all.cfg.Logger, m)
 	}
@@ -201,20 +206,28 @@ func (all *Actors[S]) Do(ctx context.Context, key string, request Request, c Com
 	return w.Wait()
 }
 
+// caller is what a caller waits with.
+type caller struct {
+	outcome chan error
+	timer   *time.Timer // of the deadline
+}
+
 // Waiter is the caller of a queued command.
 type Waiter[S State] struct {
 	queued  *queued[S]
+	caller  *caller
 	callers *sync.Pool
 }
 
 // Enqueue queues a command. Unless it returns an error, Finished will be called on the command, and
-// Wait must be called. Errors: as Do.
+// Wait must be called, by who calls End if ctx is a deadline.Context. Errors: as Do.
 func (all *Actors[S]) Enqueue(ctx context.Context, key string, request Request, c Command[S]) (Waiter[S], error) {
 	if err := ctx.Err(); err != nil {
 		return Waiter[S]{}, err
 	}
+	who := all.callers.Get().(*caller)
 	t := &queued[S]{
-		ctx: ctx, request: request, command: c, caller: all.callers.Get().(chan error), patient: waitsForLoading(ctx),
+		ctx: ctx, request: request, command: c, caller: who.outcome, patient: waitsForLoading(ctx),
 	}
 	for range maxFindAttempts {
 		a, err := all.actor(key)
@@ -222,7 +235,7 @@ func (all *Actors[S]) Enqueue(ctx context.Context, key string, request Request, 
 			return Waiter[S]{}, err
 		}
 		if ok, err := a.push(t); ok {
-			return Waiter[S]{t, &all.callers}, err
+			return Waiter[S]{t, who, &all.callers}, err
 		}
 	}
 	return Waiter[S]{}, fmt.Errorf("%s: %w", key, ErrBusy)
@@ -231,17 +244,24 @@ func (all *Actors[S]) Enqueue(ctx context.Context, key string, request Request, 
 // Wait returns the final outcome, as Do.
 func (w Waiter[S]) Wait() error {
 	t := w.queued
-	var err error
-	select {
-	case err = <-t.caller:
-	case <-t.ctx.Done():
-		if t.state.move(callerLeft) {
-			return t.ctx.Err()
-		}
-		err = <-t.caller // answered at the same moment
+	outside, at := deadline.Bounds(t.ctx)
+	var late <-chan time.Time
+	if !at.IsZero() {
+		w.caller.timer.Reset(time.Until(at))
+		late = w.caller.timer.C
 	}
-	w.callers.Put(t.caller)
-	return err
+	select {
+	case err := <-t.caller:
+		w.caller.timer.Stop()
+		w.callers.Put(w.caller)
+		return err
+	case <-outside.Done():
+	case <-late:
+	}
+	if t.state.move(callerLeft) {
+		return t.ctx.Err()
+	}
+	return <-t.caller // answered at the same moment
 }
 
 // Compensate passes a compensation to the key's actor, which appends it without a caller, and returns once the actor

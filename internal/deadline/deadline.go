@@ -92,3 +92,14 @@ func (c *Context) Value(key any) any {
 	c.mu.Unlock()
 	return from.Value(key)
 }
+
+// Bounds returns what ends a context besides End, for those who wait so often that even a Done of its own costs too
+// much: a context, and a time, which is zero if there is none. The caller of End must be the one who waits.
+func Bounds(ctx context.Context) (outside context.Context, at time.Time) {
+	c, ok := ctx.(*Context)
+	if !ok {
+		return ctx, at
+	}
+	outside, _ = Bounds(c.parent)
+	return outside, c.at // which is not after the parent's
+}

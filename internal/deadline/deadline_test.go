@@ -98,3 +98,19 @@ func TestContext_Ended_IsDone(t *testing.T) {
 		inner.End()
 	})
 }
+
+func TestBounds_ContextInContext_AreTheOutermostParentAndTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := context.WithValue(t.Context(), key{}, "value")
+		outer := deadline.New(root, time.Second)
+		defer outer.End()
+		inner := deadline.New(outer, time.Minute)
+		defer inner.End()
+		if outside, at := deadline.Bounds(inner); outside != root || time.Until(at) != time.Second {
+			t.Errorf("Bounds = %v, in %s", outside, time.Until(at))
+		}
+		if outside, at := deadline.Bounds(root); outside != root || !at.IsZero() {
+			t.Errorf("Bounds of another context = %v, %s", outside, at)
+		}
+	})
+}

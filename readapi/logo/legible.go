@@ -74,7 +74,7 @@ func (r *Renderer) measure(ctx context.Context, l *eventschemas.Logo, o Options)
 func (r *Renderer) dress(ctx context.Context, all []alternative, o Options) (Source, outfit, error) {
 	page := o.Background.Color
 	last := all[len(all)-1]
-	changes := []change{turned, recolored}
+	changes := []change{turned, both}
 	switch isLegible := !last.swallowed.TooMuch(); {
 	case isLegible && !last.swallowed.IsWeak():
 		return last.source, outfit{}, nil

@@ -114,7 +114,7 @@ func (r *Renderer) drawDressed(ctx context.Context, data []byte, v variant) ([]b
 			return nil, err
 		}
 	}
-	if f.change&recolored != 0 {
+	if f.change.recolors() {
 		var err error
 		if data, err = svg.Recolor(data, f.replace); err != nil {
 			return nil, err

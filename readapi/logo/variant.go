@@ -260,7 +260,7 @@ func (r *Renderer) drawRaster(ctx context.Context, data []byte, v variant) ([]by
 	if whole && img.Rect.Size() == size && v.matches(info) {
 		return data, nil // it was decoded first: not even our own encoder is trusted
 	}
-	if v.outfit.change&recolored != 0 {
+	if v.outfit.change.recolors() {
 		img, _ = imaging.Recolor(img, v.outfit.replace)
 	}
 	return v.output(imaging.Scale(img, v.outfit.inner(v.size)))
@@ -268,7 +268,7 @@ func (r *Renderer) drawRaster(ctx context.Context, data []byte, v variant) ([]by
 
 // decodedSide returns the maximum of the longest side of a raster that is decoded for the variant.
 func (v variant) decodedSide() int {
-	if v.outfit.cut || v.outfit.change&recolored != 0 {
+	if v.outfit.cut || v.outfit.change.recolors() {
 		return imaging.CutSide // before it is made smaller, edges are clean
 	}
 	return v.outfit.inner(v.size)

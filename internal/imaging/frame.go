@@ -34,6 +34,51 @@ func Centered(img *image.NRGBA, size image.Point) *image.NRGBA {
 	return out
 }
 
+// wideMargin is the share of the width, or of the height, that clear margins of both sides have if they are trimmed:
+// the grids that icons are drawn on leave less.
+const wideMargin = 0.25
+
+// Trim returns the box of an image's ink if clear margins around it are wide, and otherwise the box of the image.
+func Trim(img *image.NRGBA) image.Rectangle {
+	size, ink := img.Rect.Size(), Ink(img)
+	if isWide := func(ink, all int) bool { return float64(all-ink) > wideMargin*float64(all) }; isWide(ink.Dx(), size.X) ||
+		isWide(ink.Dy(), size.Y) {
+		return ink
+	}
+	return image.Rectangle{Max: size}
+}
+
+// Cropped returns a box of an image.
+func Cropped(img *image.NRGBA, to image.Rectangle) *image.NRGBA {
+	if to.Size() == img.Rect.Size() {
+		return img
+	}
+	out := image.NewNRGBA(image.Rectangle{Max: to.Size()})
+	draw.Draw(out, out.Rect, img, img.Rect.Min.Add(to.Min), draw.Src)
+	return out
+}
+
+// plateInk is the share of a logo from which an ink decides about its plate.
+const plateInk = 0.03
+
+// PlateFor returns the gray, from DarkPage to white, whose least contrast with the inks of an image is the highest.
+func PlateFor(img *image.NRGBA) RGB {
+	_, palette := inkColors(img)
+	best, most := White, 0.0
+	for v := math.MaxUint8; v >= int(DarkPage.R); v-- {
+		plate, least := RGB{uint8(v), uint8(v), uint8(v)}, math.Inf(1)
+		for i, s := range palette {
+			if i == 0 || s.Share >= plateInk {
+				least = min(least, Contrast(s.Color, plate))
+			}
+		}
+		if least > most {
+			best, most = plate, least
+		}
+	}
+	return best
+}
+
 // OnPlate returns an image with its ink in the middle of a plate of some size, at its own size.
 func OnPlate(img *image.NRGBA, size image.Point, plate RGB) *image.NRGBA {
 	out := image.NewNRGBA(image.Rectangle{Max: size})

@@ -2,6 +2,7 @@ package imaging
 
 import (
 	"image"
+	"image/draw"
 	"math"
 )
 
@@ -28,6 +29,8 @@ const (
 	// groundShare is the share of its box that a logo with a ground of its own
 	// covers, with round corners; a disc covers 0.79.
 	groundShare = 0.9
+	// sameShare is the share of an ink, in those of the largest, from which it may be taken for it.
+	sameShare = 0.8
 	// leastOnGround is the share of such a logo that must differ from the page.
 	leastOnGround = 0.02
 )
@@ -37,10 +40,14 @@ const (
 type Swallowed struct {
 	Cells float64 // all of these
 	Parts float64 // those in connected parts, such as letters, that are swallowed as a whole
+	Main  float64 // the contrast of the largest ink with the page
 }
 
 // TooMuch reports whether the logo is not legible on the page.
 func (s Swallowed) TooMuch() bool { return s.Cells > mostSwallowed || s.Parts > mostLostParts }
+
+// IsWeak reports whether the logo is legible with less contrast than graphics should have.
+func (s Swallowed) IsWeak() bool { return s.TooMuch() || s.Main < plainlyLegible }
 
 // IsLegibleOn reports whether ink is seen on a page.
 func (c RGB) IsLegibleOn(page RGB) bool {
@@ -66,46 +73,65 @@ func SwallowedBy(img *image.NRGBA, page RGB) Swallowed {
 		func(pixel []uint8) bool { return pixel[3] > 0 && over(page, pixel).IsLegibleOn(page) })
 	total, gone, lost := 0, 0, 0
 	box := image.Rectangle{}
-	visited := make([]bool, w*h)
-	var open []int
-	for start := range visited {
-		if !opaque[start] || visited[start] {
-			continue
-		}
-		visited[start] = true
-		open = append(open[:0], start)
-		cells, unseen := 0, 0
-		for len(open) > 0 {
-			at := open[len(open)-1]
-			open = open[:len(open)-1]
+	inks := image.NewNRGBA(image.Rect(0, 0, w, h)) // without what others enclose
+	eachPart(opaque, w, func(part []int) {
+		unseen := 0
+		for _, at := range part {
 			x, y := at%w, at/w
 			box = box.Union(image.Rect(x, y, x+1, y+1))
-			cells++
+			pixel := img.Pix[y*img.Stride+4*x:]
+			if swallowed[at] || over(page, pixel).IsLegibleOn(page) {
+				copy(inks.Pix[4*at:4*at+4], pixel)
+			}
 			if swallowed[at] {
 				unseen++
 			}
-			for ny := max(y-1, 0); ny <= min(y+1, h-1); ny++ {
+		}
+		total, gone = total+len(part), gone+unseen
+		if float64(unseen) > lostPart*float64(len(part)) {
+			lost += len(part)
+		}
+	})
+	all := float64(total)
+	switch {
+	case total == 0:
+		return Swallowed{1, 1, 1}
+	case all >= groundShare*float64(box.Dx()*box.Dy()) && float64(total-gone) >= leastOnGround*all:
+		return Swallowed{Main: plainlyLegible}
+	}
+	result := Swallowed{Cells: float64(gone) / all, Parts: float64(lost) / all}
+	_, palette := inkColors(inks)
+	for _, s := range palette {
+		if s.Share >= sameShare*palette[0].Share {
+			result.Main = max(result.Main, Contrast(s.Color, page))
+		}
+	}
+	return result
+}
+
+// eachPart visits the connected parts of a picture with a width, each as the indexes of its cells.
+func eachPart(cells []bool, w int, visit func(part []int)) {
+	visited := make([]bool, len(cells))
+	var part []int
+	for start := range cells {
+		if !cells[start] || visited[start] {
+			continue
+		}
+		visited[start] = true
+		part = append(part[:0], start)
+		for k := 0; k < len(part); k++ {
+			x, y := part[k]%w, part[k]/w
+			for ny := max(y-1, 0); ny <= min(y+1, len(cells)/w-1); ny++ {
 				for nx := max(x-1, 0); nx <= min(x+1, w-1); nx++ {
-					if next := ny*w + nx; opaque[next] && !visited[next] {
+					if next := ny*w + nx; cells[next] && !visited[next] {
 						visited[next] = true
-						open = append(open, next)
+						part = append(part, next)
 					}
 				}
 			}
 		}
-		total, gone = total+cells, gone+unseen
-		if float64(unseen) > lostPart*float64(cells) {
-			lost += cells
-		}
+		visit(part)
 	}
-	all := float64(total)
-	switch {
-	case total == 0:
-		return Swallowed{1, 1}
-	case all >= groundShare*float64(box.Dx()*box.Dy()) && float64(total-gone) >= leastOnGround*all:
-		return Swallowed{}
-	}
-	return Swallowed{float64(gone) / all, float64(lost) / all}
 }
 
 // opaqueCells returns the pixels that are mostly opaque or, of an image without any, those that are visible.
@@ -138,22 +164,63 @@ func (c RGB) TurnedFor(page RGB) RGB {
 		return c
 	}
 	hue, saturation, lightness := c.hsl()
-	turned := fromHSL(hue, saturation, 1-lightness)
-	if Contrast(turned, page) >= plainlyLegible {
+	if turned := fromHSL(hue, saturation, 1-lightness); Contrast(turned, page) >= plainlyLegible {
 		return turned
 	}
+	return c.StrengthenedFor(page)
+}
+
+// StrengthenedFor returns the color of the same hue and the nearest lightness with a contrast of 3 on a page.
+func (c RGB) StrengthenedFor(page RGB) (strong RGB) {
+	hue, saturation, lightness := c.hsl()
 	end := 0.0 // the lightness with more contrast
 	if !page.isLight() {
 		end = 1
 	}
 	const steps = 64
 	for i := range steps + 1 {
-		turned = fromHSL(hue, saturation, lightness+(end-lightness)*float64(i)/steps)
-		if Contrast(turned, page) >= plainlyLegible {
+		if strong = c; i > 0 {
+			strong = fromHSL(hue, saturation, lightness+(end-lightness)*float64(i)/steps)
+		}
+		if Contrast(strong, page) >= plainlyLegible {
 			break
 		}
 	}
-	return turned
+	return strong
+}
+
+// Recolor returns an image whose parts of one ink have another one, or ok = false if none is changed.
+func Recolor(img *image.NRGBA, replace func(RGB) RGB) (out *image.NRGBA, ok bool) {
+	w := img.Rect.Dx()
+	out = image.NewNRGBA(image.Rectangle{Max: img.Rect.Size()})
+	draw.Draw(out, out.Rect, img, img.Rect.Min, draw.Src)
+	cells := make([]bool, w*img.Rect.Dy())
+	for i := range cells {
+		cells[i] = out.Pix[4*i+3] >= clearAlpha
+	}
+	eachPart(cells, w, func(part []int) {
+		var r, g, b, n int
+		for _, at := range part {
+			p := out.Pix[4*at:]
+			alpha := int(p[3])
+			r, g, b, n = r+alpha*int(p[0]), g+alpha*int(p[1]), b+alpha*int(p[2]), n+alpha
+		}
+		ink, other := RGB{uint8(r / n), uint8(g / n), uint8(b / n)}, 0
+		for _, at := range part {
+			if p := out.Pix[4*at:]; p[3] >= inkAlpha && ink.apart(RGB{p[0], p[1], p[2]}) > oneInk {
+				other++
+			}
+		}
+		to := replace(ink)
+		if to == ink || float64(other) > mostOther*float64(len(part)) {
+			return
+		}
+		ok = true
+		for _, at := range part {
+			out.Pix[4*at], out.Pix[4*at+1], out.Pix[4*at+2] = to.R, to.G, to.B
+		}
+	})
+	return out, ok
 }
 
 // hsl returns the hue in degrees, and saturation and lightness from 0 to 1.
@@ -181,6 +248,9 @@ const (
 	edgeReach = 3
 	// mostMerged is the share of the edges between inks that a recolored logo may lose.
 	mostMerged = 0.1
+	// oneInk is the difference, of 255, of colors that are one ink with noise of a JPEG, and mostOther the share of a
+	// part that may differ more.
+	oneInk, mostOther = 48, 0.03
 	// alphaSlack is the difference in alpha, of 255, of two equal shapes.
 	alphaSlack = 2
 )

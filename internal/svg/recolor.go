@@ -2,6 +2,8 @@ package svg
 
 import (
 	"fmt"
+	"image"
+	"math"
 	"strconv"
 
 	"letterhead/internal/imaging"
@@ -164,6 +166,28 @@ func Framed(data []byte, f Frame) ([]byte, error) {
 	inner.set("height", shortNumber(height))
 	outer.children = append(outer.children, inner)
 	d.root = outer
+	return d.write(), nil
+}
+
+// Cropped rebuilds an SVG as Sanitize does, and shows only a box of it, given in pixels of a drawing of some size.
+// An SVG without a size, or whose width and height have another ratio than its view box, is not cropped. Errors: as Sanitize.
+func Cropped(data []byte, to image.Rectangle, drawn image.Point) ([]byte, error) {
+	d, _, err := rebuilt(data)
+	if err != nil {
+		return nil, fmt.Errorf("crop svg: %w", err)
+	}
+	view, ok := parseViewBox(d.root.attr("viewBox"))
+	x, y := float64(drawn.X), float64(drawn.Y)
+	if !ok || math.Abs(view.w*y-view.h*x) > max(view.w, view.h) { // within a pixel, or the drawing has other margins
+		return d.write(), nil
+	}
+	d.root.set("viewBox", shortNumber(view.x+view.w*float64(to.Min.X)/x)+" "+shortNumber(view.y+view.h*float64(to.Min.Y)/y)+
+		" "+shortNumber(view.w*float64(to.Dx())/x)+" "+shortNumber(view.h*float64(to.Dy())/y))
+	for name, share := range map[string]float64{"width": float64(to.Dx()) / x, "height": float64(to.Dy()) / y} {
+		if length, ok := pixels(d.root.attr(name)); ok {
+			d.root.set(name, shortNumber(share*length))
+		}
+	}
 	return d.write(), nil
 }
 

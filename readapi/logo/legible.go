@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"image"
 	"math"
 	"slices"
 
@@ -24,7 +25,7 @@ type alternative struct {
 
 // drawOn draws the logo for a background: the first alternative that is legible there; else the first one whose
 // swallowed inks can be turned; else the first one that is legible on a plate, unless the request excludes plates; else
-// the one of which most is seen. ok is false if none of them can be drawn. Errors: those of Draw.
+// the one of which most is seen. Inks without enough contrast get it if they can. ok is false if none of them can be drawn. Errors: those of Draw.
 func (r *Renderer) drawOn(ctx context.Context, b Brand, o Options) (img Image, ok bool, err error) {
 	var all []alternative
 	order := inOrder(b.Logos, o, nil)
@@ -50,7 +51,7 @@ func (r *Renderer) drawOn(ctx context.Context, b Brand, o Options) (img Image, o
 	if err != nil {
 		return Image{}, false, err
 	}
-	fit.squared = o.Type == Icon
+	fit.squared, fit.cut = o.Type == Icon, true
 	img, err = r.made(ctx, dressed(source, o, fit))
 	if isFault(err) {
 		return Image{}, false, nil
@@ -71,34 +72,42 @@ func (r *Renderer) measure(ctx context.Context, l *eventschemas.Logo, o Options)
 
 // dress chooses one of the alternatives, of which only the last may be legible, and its outfit. Errors: those of Draw.
 func (r *Renderer) dress(ctx context.Context, all []alternative, o Options) (Source, outfit, error) {
-	if last := all[len(all)-1]; !last.swallowed.TooMuch() {
-		return last.source, outfit{}, nil
-	}
 	page := o.Background.Color
+	last := all[len(all)-1]
+	changes := []change{turned, both}
+	switch isLegible := !last.swallowed.TooMuch(); {
+	case isLegible && !last.swallowed.IsWeak():
+		return last.source, outfit{}, nil
+	case isLegible:
+		all, changes = all[len(all)-1:], []change{strengthened}
+	}
+	var weak *alternative
+	for i, a := range all {
+		for _, c := range changes {
+			fit := outfit{change: c, color: page}
+			switch made, err := r.recolored(ctx, a.source, fit); {
+			case err != nil:
+				return Source{}, outfit{}, err
+			case made == resultYes:
+				return a.source, fit, nil
+			case made == resultWeak && c == turned && weak == nil:
+				weak = &all[i]
+			}
+		}
+	}
+	switch {
+	case !last.swallowed.TooMuch():
+		return last.source, outfit{}, nil
+	case weak != nil:
+		return weak.source, outfit{change: turned, color: page}, nil
+	}
 	for _, a := range all {
-		turnable, err := r.isTurnable(ctx, a.source, page)
-		if err != nil {
+		plate, onPlate, err := r.onPlate(ctx, a.source)
+		if err != nil && !isFault(err) {
 			return Source{}, outfit{}, err
 		}
-		if turnable {
-			return a.source, outfit{change: turned, color: page}, nil
-		}
-	}
-	if !o.NoPlate {
-		plates := []imaging.RGB{imaging.White, imaging.DarkPage}
-		slices.SortFunc(plates, func(a, b imaging.RGB) int {
-			return cmp.Compare(imaging.Contrast(b, page), imaging.Contrast(a, page))
-		})
-		for _, plate := range plates {
-			for _, a := range all {
-				onPlate, err := r.swallowed(ctx, a.source, plate)
-				if err != nil && !isFault(err) {
-					return Source{}, outfit{}, err
-				}
-				if err == nil && !onPlate.TooMuch() {
-					return a.source, outfit{change: plated, color: plate}, nil
-				}
-			}
+		if err == nil && !o.NoPlate && !onPlate.TooMuch() {
+			return a.source, outfit{change: plated, color: plate}, nil
 		}
 	}
 	most := slices.MinFunc(all, func(a, b alternative) int { return cmp.Compare(a.swallowed.Cells, b.swallowed.Cells) })
@@ -115,52 +124,95 @@ func dressed(s Source, o Options, fit outfit) variant {
 	return v
 }
 
-// swallowed measures how much of a file a color swallows. It draws the file once for all colors, as a
-// PNG that is cached with the others, as the results are. Errors: those of Draw, and those of isFault.
-func (r *Renderer) swallowed(ctx context.Context, s Source, page imaging.RGB) (imaging.Swallowed, error) {
-	inspected := variant{form: form{size: inspectedSide, background: page}, source: s, kind: kindSwallowed}
-	key := inspected.key()
-	made, ok := r.drawn.Kept(key)
-	if !ok {
-		drawing, err := r.get(ctx, variantOf(s, Options{Size: inspectedSide, Format: imaging.PNG}, false))
-		if err != nil {
-			return imaging.Swallowed{}, err
+// swallowed measures how much of a file a color swallows. Errors: those of inspect.
+func (r *Renderer) swallowed(ctx context.Context, s Source, page imaging.RGB) (m imaging.Swallowed, err error) {
+	shares := []*float64{&m.Cells, &m.Parts, &m.Main}
+	v := variant{form: form{size: inspectedSide, background: page}, source: s, kind: kindSwallowed}
+	made, err := r.inspect(ctx, v, func(img *image.NRGBA) (out []byte) {
+		m = imaging.SwallowedBy(img, page)
+		for _, share := range shares {
+			out = binary.BigEndian.AppendUint64(out, math.Float64bits(*share))
 		}
-		made, err = r.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
-			if err := variants.Need(ctx, 2*inspected.cost(inspected.largest())); err != nil {
-				return nil, err
-			}
-			img, _, err := imaging.Decode(drawing.Body, imaging.Limits{})
-			if err != nil {
-				return nil, err
-			}
-			m := imaging.SwallowedBy(img, page)
-			return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(m.Cells)),
-				math.Float64bits(m.Parts)), nil
-		})
-		if err != nil {
-			return imaging.Swallowed{}, drawError(ctx, err)
-		}
+		return out
+	})
+	if err != nil {
+		return m, err
 	}
-	return imaging.Swallowed{
-		Cells: math.Float64frombits(binary.BigEndian.Uint64(made.Body)),
-		Parts: math.Float64frombits(binary.BigEndian.Uint64(made.Body[8:])),
-	}, nil
+	for i, share := range shares {
+		*share = math.Float64frombits(binary.BigEndian.Uint64(made[8*i:]))
+	}
+	return m, nil
 }
 
-// isTurnable reports whether a file is a vector that is legible on a page after its swallowed inks are
-// turned. A vector that cannot be drawn in other colors is not. Errors: those of Draw.
-func (r *Renderer) isTurnable(ctx context.Context, s Source, page imaging.RGB) (bool, error) {
-	if s.Format != imaging.SVG {
-		return false, nil
+// onPlate chooses the plate for a file, and measures it there. Errors: those of inspect.
+func (r *Renderer) onPlate(ctx context.Context, s Source) (plate imaging.RGB, m imaging.Swallowed, err error) {
+	v := variant{form: form{size: inspectedSide}, source: s, kind: kindPlate}
+	made, err := r.inspect(ctx, v, func(img *image.NRGBA) []byte {
+		c := imaging.PlateFor(img)
+		return []byte{c.R, c.G, c.B}
+	})
+	if err != nil {
+		return plate, m, err
 	}
-	v := variant{form: form{size: inspectedSide, background: page}, source: s, kind: kindTurnable}
-	made, err := r.drawn.Get(ctx, v.key(), func(ctx context.Context) ([]byte, error) { return r.draw(ctx, v) })
+	plate = imaging.RGB{R: made[0], G: made[1], B: made[2]}
+	m, err = r.swallowed(ctx, s, plate)
+	return plate, m, err
+}
+
+// inspect looks at a file as it is drawn for backgrounds, and caches the result. It draws the file once for all colors,
+// as a PNG that is cached with the others. Errors: those of Draw, and those of isFault.
+func (r *Renderer) inspect(ctx context.Context, v variant, look func(*image.NRGBA) []byte) ([]byte, error) {
+	key := v.key()
+	made, ok := r.drawn.Kept(key)
+	if ok {
+		return made.Body, nil
+	}
+	plain := variantOf(v.source, Options{Size: inspectedSide, Format: imaging.PNG}, false)
+	plain.outfit.cut = true
+	drawing, err := r.get(ctx, plain)
+	if err != nil {
+		return nil, err
+	}
+	made, err = r.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
+		if err := variants.Need(ctx, 2*v.cost(v.largest())); err != nil {
+			return nil, err
+		}
+		img, _, err := imaging.Decode(drawing.Body, imaging.Limits{})
+		if err != nil {
+			return nil, err
+		}
+		return look(img), nil
+	})
+	if err != nil {
+		return nil, drawError(ctx, err)
+	}
+	return made.Body, nil
+}
+
+// recolored returns the recoloredResult of a file; resultNo also for one that cannot be drawn in other colors. Errors:
+// those of Draw.
+func (r *Renderer) recolored(ctx context.Context, s Source, fit outfit) (string, error) {
+	v := variant{form: form{size: inspectedSide}, source: s, kind: kindTurnable, outfit: fit}
+	var made []byte
+	var err error
+	if s.Format == imaging.SVG {
+		var kept variants.Image
+		kept, err = r.drawn.Get(ctx, v.key(), func(ctx context.Context) ([]byte, error) { return r.draw(ctx, v) })
+		made = kept.Body
+	} else {
+		made, err = r.inspect(ctx, v, func(img *image.NRGBA) []byte {
+			after, ok := imaging.Recolor(img, fit.replace)
+			if !ok {
+				return result(false)
+			}
+			return recoloredResult(img, after, fit.color)
+		})
+	}
 	switch {
 	case isFault(err):
-		return false, nil
+		return resultNo, nil
 	case err != nil:
-		return false, drawError(ctx, err)
+		return "", drawError(ctx, err)
 	}
-	return string(made.Body) == resultYes, nil
+	return string(made), nil
 }

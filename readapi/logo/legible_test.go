@@ -1,10 +1,12 @@
 package logo_test
 
 import (
+	"bytes"
 	"flag"
 	"image"
 	"image/color"
 	"image/draw"
+	"image/jpeg"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,47 +48,112 @@ func onPage(kind logo.Type, page imaging.RGB, size int, format imaging.Format) l
 	return o
 }
 
-// TestFamousLogos_OnAnyBackground_AreLegible measures each icon and wordmark of 64 companies on four backgrounds.
+// onPaper stores the logos of brands as rasters on white, as pages have them: every second one with the noise of a JPEG.
+func onPaper(t *testing.T, brands []logo.Brand, renderer *logo.Renderer) ([]logo.Brand, *logo.Renderer) {
+	t.Helper()
+	w := newWorld(t)
+	var out []logo.Brand
+	for i, b := range brands {
+		paper := logo.Brand{Domain: b.Domain}
+		for _, kind := range []logo.Type{logo.Symbol, logo.Full} {
+			o := request(300, imaging.PNG)
+			o.Type, o.Theme = kind, logo.Dark
+			drawn := testmust.Get(renderer.Draw(t.Context(), b, o))(t)
+			ink := pixels(t, drawn)
+			img := image.NewNRGBA(image.Rect(0, 0, ink.Rect.Dx()+60, ink.Rect.Dy()+60))
+			draw.Draw(img, img.Rect, image.NewUniform(white), image.Point{}, draw.Src)
+			draw.Draw(img, ink.Rect.Add(image.Pt(30, 30)), ink, image.Point{}, draw.Over)
+			if i%2 == 0 {
+				var buf bytes.Buffer
+				testmust.Succeed(t, jpeg.Encode(&buf, img, &jpeg.Options{Quality: 85}))
+				noisy, _, err := imaging.Decode(buf.Bytes(), imaging.Limits{})
+				testmust.Succeed(t, err)
+				img = noisy
+			}
+			l := iconOf("", w.raster(img))
+			if kind == logo.Full {
+				l.Type = string(logo.Full)
+			}
+			paper.Logos = append(paper.Logos, l)
+		}
+		out = append(out, paper)
+	}
+	return out, w.Renderer
+}
+
+// TestFamousLogos_OnAnyBackground_AreLegible measures each icon and wordmark of 64 companies on four backgrounds, as
+// vectors, and as rasters on white.
 func TestFamousLogos_OnAnyBackground_AreLegible(t *testing.T) {
 	t.Parallel()
-	brands, renderer := openStarter(t, func(_ int, b starter.Brand) bool { return slices.Contains(famous, b.Domain) })
-	if len(brands) != len(famous) {
-		t.Fatalf("the starter index has %d of the %d companies", len(brands), len(famous))
-	}
 	every := 1
 	if testing.Short() {
 		every = 8
 	}
-	for i := 0; i < len(brands); i += every {
+	var chosen []string
+	for i := 0; i < len(famous); i += every {
+		chosen = append(chosen, famous[i])
+	}
+	brands, renderer := openStarter(t, func(_ int, b starter.Brand) bool { return slices.Contains(chosen, b.Domain) })
+	if len(brands) != len(chosen) {
+		t.Fatalf("the starter index has %d of the %d companies", len(brands), len(chosen))
+	}
+	t.Run("vectors", func(t *testing.T) { measureOnPages(t, brands, renderer) })
+	papers, paperRenderer := onPaper(t, brands, renderer)
+	t.Run("rasters", func(t *testing.T) { measureOnPages(t, papers, paperRenderer) })
+	if *backgroundsFolder != "" {
+		drawBackgrounds(t, "", brands, renderer, logo.Icon, logo.Full)
+		drawBackgrounds(t, "raster-", papers, paperRenderer, logo.Full)
+	}
+}
+
+// measureOnPages fails for a logo that is not legible, or that brings a white box.
+func measureOnPages(t *testing.T, brands []logo.Brand, renderer *logo.Renderer) {
+	cells, plates, weak := 0, 0, 0
+	for _, b := range brands {
 		for _, page := range pages {
 			for _, kind := range []logo.Type{logo.Icon, logo.Full} {
-				drawn, err := renderer.Draw(t.Context(), brands[i], onPage(kind, page, 128, imaging.PNG))
-				if err != nil {
-					t.Fatalf("%s: %v", brands[i].Domain, err)
-				}
+				o := onPage(kind, page, 128, imaging.PNG)
+				drawn := testmust.Get(renderer.Draw(t.Context(), b, o))(t)
 				img := pixels(t, drawn)
+				o.NoPlate = true
+				plated := drawn.ETag != testmust.Get(renderer.Draw(t.Context(), b, o))(t).ETag
 				swallowed := imaging.SwallowedBy(img, page)
-				if best := contrastOn(img, color.NRGBA{page.R, page.G, page.B, 0xff}); swallowed.TooMuch() || best < imaging.LeastLegible {
-					t.Errorf("%s as %s on %s: %+v is swallowed, the best contrast is %.2f", brands[i].Domain, kind, page.Hex(), swallowed, best)
+				if plated {
+					edge := img.NRGBAAt(img.Rect.Dx()/2, 1)
+					swallowed = imaging.SwallowedBy(img, imaging.RGB{R: edge.R, G: edge.G, B: edge.B})
+					plates++
+					t.Logf("%s as %s on %s: a plate of %v", b.Domain, kind, page.Hex(), edge)
+				}
+				if cells++; swallowed.IsWeak() {
+					weak++
+					t.Logf("%s as %s on %s: %+v", b.Domain, kind, page.Hex(), swallowed)
+				}
+				best := contrastOn(img, color.NRGBA{page.R, page.G, page.B, 0xff})
+				if !plated && swallowed.TooMuch() || best < imaging.LeastLegible {
+					t.Errorf("%s as %s on %s: %+v is swallowed, the best contrast is %.2f", b.Domain, kind, page.Hex(), swallowed, best)
+				}
+				if corner := img.NRGBAAt(0, 0); kind == logo.Icon && !plated && page != imaging.White && alike(corner, white) {
+					t.Errorf("%s as %s on %s is in a white box", b.Domain, kind, page.Hex())
 				}
 				if kind == logo.Icon && img.Rect.Dx() != img.Rect.Dy() {
-					t.Errorf("%s on %s: the icon is %v", brands[i].Domain, page.Hex(), img.Rect.Max)
+					t.Errorf("%s on %s: the icon is %v", b.Domain, page.Hex(), img.Rect.Max)
 				}
 			}
 		}
 	}
-	if *backgroundsFolder != "" {
-		drawBackgrounds(t, brands, renderer)
+	t.Logf("%d cells, %d plates, %d weak", cells, plates, weak)
+	if float64(plates) > 0.1*float64(cells) {
+		t.Errorf("%d of %d cells have a plate", plates, cells)
 	}
 }
 
 // drawBackgrounds writes one sheet for each type of logo: the companies on the four backgrounds.
-func drawBackgrounds(t *testing.T, brands []logo.Brand, renderer *logo.Renderer) {
+func drawBackgrounds(t *testing.T, name string, brands []logo.Brand, renderer *logo.Renderer, kinds ...logo.Type) {
 	t.Helper()
 	face := testmust.Get(labelFace())(t)
 	const columns, side, size, label = 8, 80, 58, 14 // pixels
 	quarter := image.Pt(columns*side, len(famous)/columns*side)
-	for _, kind := range []logo.Type{logo.Icon, logo.Full} {
+	for _, kind := range kinds {
 		sheet := image.NewNRGBA(image.Rect(0, 0, 2*quarter.X, 2*quarter.Y))
 		for q, page := range pages {
 			corner := image.Pt(q%2*quarter.X, q/2*quarter.Y)
@@ -109,7 +176,7 @@ func drawBackgrounds(t *testing.T, brands []logo.Brand, renderer *logo.Renderer)
 		}
 		data, err := imaging.EncodeWebP(sheet)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(*backgroundsFolder, string(kind)+".webp"), data, 0o644)
+			err = os.WriteFile(filepath.Join(*backgroundsFolder, name+string(kind)+".webp"), data, 0o644)
 		}
 		testmust.Succeed(t, err)
 	}

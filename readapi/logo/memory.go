@@ -13,6 +13,7 @@ const (
 	costWebP = 28 // pixels, their differences, hash chains, symbols
 	costPNG  = 14 // pixels, indexes, the growing file
 	costJPEG = 12 // pixels, the same on a background, the file
+	costCut  = 48 // a copy in a frame, regions, depths, edges and their inks, the result, parts, the scaled pixels
 )
 
 // cost returns the memory, in bytes, for making an image of some size.
@@ -47,11 +48,15 @@ func (v variant) frameCost() int64 {
 // costOf returns the memory, in bytes, for making the variant of a stored raster, including the file.
 // Errors: those of imaging.DecodeCost.
 func (v variant) costOf(data []byte, stored imaging.Info, within imaging.Limits) (int64, error) {
-	cost, err := imaging.DecodeCost(data, within, v.size)
+	side := v.decodedSide()
+	cost, err := imaging.DecodeCost(data, within, max(side, v.size))
 	if err != nil {
 		return 0, err
 	}
 	w, h := stored.Width, stored.Height
+	if side == imaging.CutSide {
+		cost += costCut * int64(min(w, side)) * int64(min(h, side))
+	}
 	output := image.Pt(w, h)
 	if longest := max(w, h); longest > v.size {
 		output = image.Pt(w*v.size/longest+1, h*v.size/longest+1)

@@ -15,16 +15,33 @@ type outfit struct {
 	change  change
 	color   imaging.RGB // the page of a turned logo, or of the plate
 	squared bool        // in the middle of a square
+	cut     bool        // without a flat ground and wide margins
 }
 
 // change is what makes a logo legible.
 type change byte
 
 const (
-	unchanged change = iota
-	turned           // the inks that a page swallows are replaced
-	plated           // on a rounded tile
+	unchanged    change = iota
+	turned              // the inks that a page swallows are replaced
+	strengthened        // legible inks get enough contrast
+	both                // turned and strengthened
+	plated              // on a rounded tile
 )
+
+// recolors reports whether inks are replaced.
+func (c change) recolors() bool { return c == turned || c == strengthened || c == both }
+
+// replace returns the replacement of an ink.
+func (f outfit) replace(ink imaging.RGB) imaging.RGB {
+	switch isLegible := ink.IsLegibleOn(f.color); {
+	case !isLegible && f.change != strengthened:
+		return ink.TurnedFor(f.color)
+	case isLegible && f.change != turned:
+		return ink.StrengthenedFor(f.color)
+	}
+	return ink
+}
 
 // Margins of a logo on its plate, as shares of the longest side of the image. That of icons is the one
 // of app icons; a wordmark would be too small with it.
@@ -82,20 +99,24 @@ func (f outfit) appendTo(key []byte) []byte {
 	if f.squared {
 		key = append(key, 1)
 	}
+	if f.cut {
+		key = append(key, 2)
+	}
 	return key
-}
-
-// turn replaces the inks of a vector that a page swallows. Errors: those of svg.Recolor.
-func turn(data []byte, page imaging.RGB) ([]byte, error) {
-	return svg.Recolor(data, func(c imaging.RGB) imaging.RGB { return c.TurnedFor(page) })
 }
 
 // drawDressed draws a vector in its outfit. Errors: those of drawFrom.
 func (r *Renderer) drawDressed(ctx context.Context, data []byte, v variant) ([]byte, error) {
 	f := v.outfit
-	if f.change == turned {
+	if f.cut {
 		var err error
-		if data, err = turn(data, f.color); err != nil {
+		if data, err = r.trimmed(ctx, data, v); err != nil {
+			return nil, err
+		}
+	}
+	if f.change.recolors() {
+		var err error
+		if data, err = svg.Recolor(data, f.replace); err != nil {
 			return nil, err
 		}
 	}
@@ -116,8 +137,28 @@ func (r *Renderer) drawDressed(ctx context.Context, data []byte, v variant) ([]b
 	return v.output(imaging.Scale(img, inside.size))
 }
 
-// centeredSide is the size, in pixels, at which the ink of a vector is measured to center it in an SVG. Its place is
-// exact to half a percent.
+// trimmed removes wide margins of a vector. Errors: those of drawFrom.
+func (r *Renderer) trimmed(ctx context.Context, data []byte, v variant) ([]byte, error) {
+	measured := variant{source: v.source, kind: kindTrim}
+	box, err := r.drawn.GetWithin(ctx, measured.key(), func(ctx context.Context) ([]byte, error) {
+		img, err := r.vectors.Render(ctx, data, centeredSide)
+		if err != nil {
+			return nil, err
+		}
+		to := imaging.Trim(img)
+		if to.Size() == img.Rect.Size() {
+			return []byte(resultNo), nil
+		}
+		return svg.Cropped(data, to, img.Rect.Size())
+	})
+	if err != nil || string(box.Body) == resultNo {
+		return data, err
+	}
+	return box.Body, nil
+}
+
+// centeredSide is the size, in pixels, at which the ink of a vector is measured to trim it, and to center it in an SVG.
+// Its place is exact to half a percent.
 const centeredSide = 256
 
 // off returns how far the middle of a vector's ink is from the middle of the vector, as shares of its width and height;
@@ -135,10 +176,9 @@ func (r *Renderer) off(ctx context.Context, data []byte) (x, y float64, err erro
 	return share(ink.Min.X, ink.Max.X, size.X), share(ink.Min.Y, ink.Max.Y, size.Y), nil
 }
 
-// turnable tries to turn a vector for the page in v.background, and reports whether it is legible then
-// and keeps its shape and the edges between its inks.
+// turnable tries to replace the inks of a vector as v.outfit does, and returns its recoloredResult.
 func (r *Renderer) turnable(ctx context.Context, data []byte, v variant) ([]byte, error) {
-	recolored, err := turn(data, v.background)
+	recolored, err := svg.Recolor(data, v.outfit.replace)
 	if err != nil || bytes.Equal(recolored, data) {
 		return fixed(err)
 	}
@@ -150,7 +190,19 @@ func (r *Renderer) turnable(ctx context.Context, data []byte, v variant) ([]byte
 	if err != nil {
 		return fixed(err)
 	}
-	return result(!imaging.SwallowedBy(after, v.background).TooMuch() && imaging.KeepsShape(before, after)), nil
+	return recoloredResult(before, after, v.outfit.color), nil
+}
+
+// recoloredResult returns resultYes for a file with enough contrast after its inks are replaced, resultWeak for one that
+// is legible, and otherwise resultNo.
+func recoloredResult(before, after *image.NRGBA, page imaging.RGB) []byte {
+	switch swallowed := imaging.SwallowedBy(after, page); {
+	case swallowed.TooMuch() || !imaging.KeepsShape(before, after):
+		return []byte(resultNo)
+	case swallowed.IsWeak():
+		return []byte(resultWeak)
+	}
+	return []byte(resultYes)
 }
 
 // fixed returns the result for a vector that cannot be turned, also because of a fault of the file.

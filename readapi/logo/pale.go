@@ -4,8 +4,9 @@ import "context"
 
 // Cached results of inspecting a file.
 const (
-	resultYes = "yes"
-	resultNo  = "no"
+	resultYes  = "yes"
+	resultNo   = "no"
+	resultWeak = "weak"
 )
 
 func result(is bool) []byte {

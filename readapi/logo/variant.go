@@ -20,7 +20,7 @@ import (
 
 // renderVersion is part of the key of a variant. Increment it when the renderer or the sanitizer gives another image
 // for the same file, so that variants drawn before the change are not served.
-const renderVersion = 6
+const renderVersion = 7
 
 // maxStoredPixels is four times the largest raster that a crawl keeps, 1024 by 1024. A larger one
 // would take about 250 MB to draw and is not a legitimate logo.
@@ -38,7 +38,9 @@ const (
 	kindTransparent  kind = 't'
 	kindPaleness     kind = 'p' // not an image: whether a file is pale
 	kindSwallowed    kind = 'b' // not an image: how much of a file a background swallows
-	kindTurnable     kind = 'u' // not an image: whether a vector may be turned for a background
+	kindTurnable     kind = 'u' // not an image: whether a file may be turned for a background
+	kindPlate        kind = 'c' // not an image: the color of a file's plate
+	kindTrim         kind = 'w' // a vector without wide margins, or resultNo if it has none
 	kindSmall        kind = 's' // a large raster's small form, from which later sizes are drawn
 	kindTooExpensive kind = 'x' // not an image: records that a vector takes too much at a size
 )
@@ -125,7 +127,8 @@ func (v variant) fitsSmall() bool {
 
 // small returns the small form of the variant's source.
 func (v variant) small() variant {
-	return variant{form: form{format: imaging.PNG, size: smallSide}, source: v.source, kind: kindSmall}
+	return variant{form: form{format: imaging.PNG, size: smallSide}, source: v.source, kind: kindSmall,
+		outfit: outfit{cut: v.outfit.cut}}
 }
 
 func (v variant) key() variants.Key {
@@ -142,6 +145,7 @@ func (v variant) key() variants.Key {
 func (r *Renderer) draw(ctx context.Context, v variant) ([]byte, error) {
 	if v.fitsSmall() && (v.source.Side == 0 || v.source.Side > smallSide) {
 		if small, ok := r.drawn.Kept(v.small().key()); ok {
+			v.outfit.cut = false
 			return r.drawRaster(ctx, small.Body, v)
 		}
 	}
@@ -239,16 +243,35 @@ func (r *Renderer) drawRaster(ctx context.Context, data []byte, v variant) ([]by
 		if err != nil {
 			return nil, err
 		}
-		data = kept.Body
+		data, v.outfit.cut = kept.Body, false
 	}
-	img, info, err := imaging.DecodeSmaller(data, within, v.outfit.inner(v.size))
+	side := v.decodedSide()
+	img, info, err := imaging.DecodeSmaller(data, within, side)
 	if err != nil {
 		return nil, err
 	}
-	if v.matches(info) {
+	size, whole := img.Rect.Size(), true
+	if v.outfit.cut {
+		if cut, ok := imaging.CutOut(img); ok {
+			img, whole = cut, false
+		}
+		img = imaging.Cropped(img, imaging.Trim(img))
+	}
+	if whole && img.Rect.Size() == size && v.matches(info) {
 		return data, nil // it was decoded first: not even our own encoder is trusted
 	}
-	return v.output(img)
+	if v.outfit.change.recolors() {
+		img, _ = imaging.Recolor(img, v.outfit.replace)
+	}
+	return v.output(imaging.Scale(img, v.outfit.inner(v.size)))
+}
+
+// decodedSide returns the maximum of the longest side of a raster that is decoded for the variant.
+func (v variant) decodedSide() int {
+	if v.outfit.cut || v.outfit.change.recolors() {
+		return imaging.CutSide // before it is made smaller, edges are clean
+	}
+	return v.outfit.inner(v.size)
 }
 
 // output encodes an image of the variant's size.

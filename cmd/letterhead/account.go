@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/adminapi"
-	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/node"
 	"letterhead/operations"
@@ -49,9 +48,7 @@ func accountCreate(e *environment) *cobra.Command {
 }
 
 func accountShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID"),
-		Long: "Show an account. With --as-of, show its balance, plan, status, look-ups of the month and lots of credits as " +
-			"they were then, with its present name."}
+	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID")}
 	asOfFlag(c)
 	asJSON := jsonFlag(c)
 	act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a adminapi.Account) error {
@@ -99,12 +96,7 @@ func (e *environment) printPast(a *adminapi.Account) error {
 }
 
 func accountList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs(),
-		Long: `List accounts. SPENT are the credits charged in the latest month (UTC) in which an account was charged, less those
-that were returned since it began. USED is the time of its latest look-up that held or cost credits, or of the latest use
-of a key. Sorted by spend, the latest month counts first.
-
-With --as-of, list the accounts that existed then, with the balance, plan and status of that time and their present names.`}
+	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs()}
 	c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
 	c.Flags().String("status", "", "only accounts with this status: active, suspended or closed")
 	sortFlag(c, accounts.Sorts)
@@ -165,11 +157,7 @@ func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
 
 func accountNote(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account",
-		Args: exactArgs("ID", "TEXT"),
-		Long: fmt.Sprintf(`Add a note of at most %d bytes to an account, also to a closed one. A note is an event: it cannot be changed or deleted, so
-it must have no personal data. The customer can read it: it is in every proof of the account.
-
-"ledger show --account ID --type AccountNoted --json" lists the notes.`, account.MaxNoteBytes)}
+		Args: exactArgs("ID", "TEXT")}
 	act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
 		_, err := fmt.Fprintf(e.stdout, "account %s: note added\n", done.Account)
 		return err

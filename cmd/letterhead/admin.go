@@ -17,18 +17,13 @@ func adminCommand(e *environment) *cobra.Command {
 		group("token", "Issue, list and revoke tokens of operators", tokenIssue(e), tokenList(e), tokenRevoke(e)))
 }
 
-const scopesHelp = "The scope read allows to read; support also keys, suspensions, crawls and overrides; finance " +
-	"also grants, refunds, payments and plans; admin everything."
-
 func scopeFlag(c *cobra.Command) {
 	c.Flags().String("scope", "", "read, support, finance or admin")
 }
 
 func adminLoginLink(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the operators' console",
-		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink},
-		Long: "Print a link with which an operator signs in to the operators' console for 12 hours (docs/admin.md). " +
-			"The link works once, and within 15 minutes. Only the link is printed to standard output. " + scopesHelp}
+		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink}}
 	c.Flags().String("operator", "", "name of the operator who signs in; it is shown with the operator's actions")
 	scopeFlag(c)
 	show(e, c, "POST", "/admin/login-links", func(_ *client, link operations.LoginLink) error {
@@ -38,8 +33,7 @@ func adminLoginLink(e *environment) *cobra.Command {
 }
 
 func tokenIssue(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "issue", Short: "Issue a token; it is shown once", Args: exactArgs(),
-		Long: "Issue a token for the admin API (docs/admin.md). " + scopesHelp}
+	c := &cobra.Command{Use: "issue", Short: "Issue a token; it is shown once", Args: exactArgs()}
 	c.Flags().String("name", "", "a name for the token, to recognize it")
 	scopeFlag(c)
 	expiresFlag(c)
@@ -92,9 +86,7 @@ func tokenList(e *environment) *cobra.Command {
 
 func tokenRevoke(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "revoke ID", Short: "Revoke a token; the next request with it is rejected",
-		Args: exactArgs("ID"),
-		Long: "Revoke a token; the next request with it is rejected. Its name stays, so that its actions can be " +
-			"attributed, unless --erase-name is set, which also works later."}
+		Args: exactArgs("ID")}
 	c.Flags().Bool("erase-name", false, "also erase the name of the token")
 	act(e, c, "DELETE", "/admin/tokens/{ID}", func(_ *client, done struct {
 		ID       string

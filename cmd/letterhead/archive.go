@@ -24,19 +24,6 @@ func archiveCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive --before DATE --to FILE.jsonl.zst",
 		Short: "Move old crawls of domains that never became brands out of the log", Args: exactArgs(),
-		Long: `Move the streams of domains that never became brands from the event log to a file:
-domains whose last crawl failed before --before, and whose streams hold nothing but
-crawls. Streams of accounts are never touched. Stop the server first.
-
-The events are written to the file, one JSON object per line, compressed with zstd.
-All other events are copied to a new log. When the hash chains are verified and both
-logs have been compared event by event, the new log replaces the old one in one step.
-The old log is kept next to it until you delete it. If the command is killed, the
-folder holds either the old log or the new one; run the same command again to finish.
-The next start rebuilds the read models and the search index, because events have new
-positions.
-
-A domain whose crawls were archived is crawled again when it is looked up.`,
 	}
 	var o archiveOptions
 	var before string

@@ -20,12 +20,6 @@ func backupCommand(e *environment) *cobra.Command {
 		Use:   "backup FOLDER | URL",
 		Short: "Copy events, names and images to a folder or a bucket, even while the server runs",
 		Args:  exactArgs("FOLDER"),
-		Long: `Copy everything that cannot be recomputed to a folder, or to a bucket like
-s3://backups?region=eu-central-1&prefix=letterhead/. Run it again to continue an
-interrupted backup, or to add new data to a finished one.
-
-The backup contains names and hashes of keys: protect it like the data folder.
-docs/backup.md describes how to restore it, and what it does not contain.`,
 	}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -18,10 +18,7 @@ import (
 
 func billingCheckout(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "checkout", Short: "Create a page on which an account pays", Args: exactArgs(),
-		Annotations: map[string]string{appendsNothing: "true"},
-		Long: "Create a checkout session at Stripe for a pack of credits or the price of a plan, and print the address of " +
-			"the page on which to pay. The credits are granted when Stripe reports the payment. It needs " +
-			"LETTERHEAD_STRIPE_KEY and LETTERHEAD_BILLING_FILE."}
+		Annotations: map[string]string{appendsNothing: "true"}}
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("pack", "", "name of a pack")
 	c.Flags().String("price", "", "id of a price")
@@ -35,8 +32,6 @@ func billingCheckout(e *environment) *cobra.Command {
 func billingInbox(e *environment) *cobra.Command {
 	c := group("inbox", "Events of the payment processor that were not applied", billingInboxShow(e),
 		billingInboxReplay(e), billingInboxDismiss(e))
-	c.Long = "List the events of the payment processor that were not applied: events in the inbox need you, and waiting " +
-		"events apply when another event arrives. docs/billing.md explains the reasons."
 	c.Flags().String("state", "", "only events in this state: inbox, waiting or new")
 	openReports.command(e, c)
 	return c
@@ -82,9 +77,7 @@ func (x *client) report() (string, error) {
 }
 
 func billingInboxShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show an event of the payment processor", Args: exactArgs("ID"),
-		Long: "Show, as JSON, what the log holds about an event of the payment processor: what was taken from it, and what " +
-			"became of it."}
+	c := &cobra.Command{Use: "show ID", Short: "Show an event of the payment processor", Args: exactArgs("ID")}
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		id, err := x.report()
 		if err != nil {
@@ -108,12 +101,7 @@ const seeInbox = `: run "letterhead billing inbox" to see`
 
 func billingInboxReplay(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "replay [ID]", Short: "Apply events of the inbox after their causes were removed",
-		Args: atMostOneArg("ID"), Annotations: map[string]string{ifUnanswered: seeInbox},
-		Long: `Have an event of the inbox, or all of them, decided again: after the price was added
-to LETTERHEAD_BILLING_FILE and the server restarted, or the account was opened. This
-links no customer; "letterhead billing link" does. An event of another API version is
-then used as far as it could be read. The running server applies them; what fails
-again returns to the inbox.`}
+		Args: atMostOneArg("ID"), Annotations: map[string]string{ifUnanswered: seeInbox}}
 	all := c.Flags().Bool("all", false, "all events of the inbox")
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
 		if *all == (len(x.args) == 1) {
@@ -145,9 +133,7 @@ again returns to the inbox.`}
 
 func billingInboxDismiss(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "dismiss ID", Short: "Remove an event from the inbox without applying it",
-		Args: exactArgs("ID"), Annotations: map[string]string{ifUnanswered: seeInbox},
-		Long: "Remove an event from the inbox, or one that waits, without applying it: after you have done by hand what it " +
-			"needs. The log keeps it, with the reason."}
+		Args: exactArgs("ID"), Annotations: map[string]string{ifUnanswered: seeInbox}}
 	reason := c.Flags().String("reason", "operator", "why it is not needed")
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
 		id, err := x.report()
@@ -167,15 +153,7 @@ func billingInboxDismiss(e *environment) *cobra.Command {
 
 func billingLink(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "link", Short: "Link a customer or a payment of the payment processor to an account",
-		Args: exactArgs(),
-		Long: `Link a customer of Stripe to an account. Checkout sessions that letterhead creates do
-so themselves; subscriptions that were created elsewhere need it, and so does moving
-a customer from one account to another. Events of the customer that are in the inbox
-are then applied. The account's customer portal and payment pages show the customer,
-so check in Stripe whose customer it is.
-
-With --payment, link a payment that was granted by hand. Its refunds and disputes,
-which wait until then, are applied; no credits are granted again.`}
+		Args: exactArgs()}
 	c.Flags().String("customer", "", "id of the customer, such as cus_1")
 	c.Flags().String("payment", "", "id of a payment that was granted by hand, such as pi_1")
 	named(c, "payment", "payment_id")

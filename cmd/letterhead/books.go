@@ -179,12 +179,6 @@ func (e *environment) flowReport(c *cobra.Command, path string, columns ...strin
 func booksRevenue(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "revenue", Short: "Report received, recognized and refunded money and deferred revenue", Args: exactArgs(),
-		Long: "Report the money of each month, plan or account, in each currency. Received, refunded and recognized " +
-			"money is without tax; tax is the tax of payments less the tax of refunds. A credit that is used recognizes " +
-			"its share of the money of its payment; charges use the oldest grants first. Breakage is the revenue of " +
-			"credits that were removed from closed accounts, and fees are what the payment processor took. Opening " +
-			"deferred revenue plus received less refunded, recognized and breakage is closing deferred revenue. A change " +
-			"of plan does not move deferred revenue, so a report by plan has none.",
 	}
 	return e.flowReport(c, "/admin/books/revenue", "currency", "opening_deferred", "received", "tax",
 		"refunded", "recognized",
@@ -192,26 +186,21 @@ func booksRevenue(e *environment) *cobra.Command {
 }
 
 func booksUsage(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "usage", Short: "Report granted, used, broken and refunded credits", Args: exactArgs(),
-		Long: "Report the credits of each month, plan or account. Paid credits come from grants with money, promotional ones from all others. A reversal subtracts its credits from the month in which it occurs, and so does a refund of credits that were used, until other credits cover them. Broken credits were removed from closed accounts."}
+	c := &cobra.Command{Use: "usage", Short: "Report granted, used, broken and refunded credits", Args: exactArgs()}
 	return e.flowReport(c, "/admin/books/usage", "paid_granted", "paid_used", "paid_broken", "paid_refunded",
 		"promotional_granted", "promotional_used", "promotional_broken", "promotional_refunded", "state")
 }
 
 func booksDeferred(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "deferred", Short: "Report the unspent credits and the deferred revenue of each account",
-		Args: exactArgs(),
-		Long: "Report what is left of the grants of each account: unspent credits and the money that is not recognized " +
-			"yet, in each currency; promotional credits have no currency. The deficit is the credits below zero. Credits " +
-			"never expire; the credits of a closed account remain, and are marked, until \"books breakage\" removes them."}
+		Args: exactArgs()}
 	c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	return e.report(c, "/admin/books/deferred",
 		reportFlags(c, "account", "plan", "closed", "currency", "credits", "deferred", "deficit", "state"))
 }
 
 func booksTrialBalance(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "trial-balance", Short: "Report the balance of each ledger account", Args: exactArgs(),
-		Long: "Report the balances of the ledger accounts (docs/books.md) in each currency, and in CREDIT, the commodity of credits. In each of them, debits equal credits."}
+	c := &cobra.Command{Use: "trial-balance", Short: "Report the balance of each ledger account", Args: exactArgs()}
 	c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	chart := chartFlag(c)
 	notSent(c, "chart")

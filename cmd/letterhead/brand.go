@@ -28,9 +28,7 @@ func brandCommand(e *environment) *cobra.Command {
 
 func brandGet(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "get IDENTIFIER", Short: "Print a brand as the API answers it, without a charge",
-		Args: exactArgs("IDENTIFIER"),
-		Long: "Print a brand as the API answers it, without a charge. With --as-of, print its record as it was then, " +
-			"unless the brand has been withdrawn or restricted since."}
+		Args: exactArgs("IDENTIFIER")}
 	asOf := asOfFlag(c)
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		id, err := brand.ParseIdentifier(x.args[0])

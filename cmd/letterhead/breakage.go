@@ -17,12 +17,7 @@ import (
 
 func booksBreakage(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "breakage", Short: "Recognize the remaining credits of closed accounts as revenue",
-		Args: exactArgs(),
-		Long: "Remove all remaining credits of a closed account, or of all accounts that were closed before a time, and " +
-			"recognize their deferred revenue as breakage. It cannot be undone: with --closed-before, the command shows what it " +
-			"would recognize, and asks. The policy, such as a clause of your terms, is recorded with the event. Accounts without " +
-			"credits are left out; an account with open holds is rejected. \"books deferred\" shows the credits of closed " +
-			"accounts.\n\nTimes are " + timeForms + "; a month or a day means its beginning."}
+		Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	before := c.Flags().String("closed-before", "", "all accounts that were closed before this time")
 	policy := c.Flags().String("policy", "", "why the credits will not be used")

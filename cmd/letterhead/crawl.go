@@ -25,11 +25,6 @@ const maxPageFile = 3 << 20
 
 func crawlCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "crawl URL | --file PAGE --url URL", Short: "Show what a crawl finds, without storing it",
-		Long: `Crawl a site, or read a saved page without fetching anything, and print the record with the evidence of
-each field. It opens no data folder, stores nothing and charges nothing.
-
---explain prints every candidate with its score and why the winner was chosen; --report writes the same,
-with the images, to one HTML file.`,
 		Args: cobra.MaximumNArgs(1)}
 	var o crawlOptions
 	c.Flags().StringVar(&o.file, "file", "", "a saved page to read instead of fetching")

@@ -37,8 +37,7 @@ func creditsGrant(e *environment) *cobra.Command {
 }
 
 func creditsRefund(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "refund", Short: "Take back credits of a refunded payment", Args: exactArgs(),
-		Long: "Take back the remaining credits of a payment, or some of them with --amount. A payment can be refunded in several parts.\n\nWithout --money a refund returns money in proportion to its credits, and the refund of the last credits returns the remaining money. If the payment has no credits left, --money without --amount returns remaining money. This refund then gets one credit of the largest refund, which is recorded again with one credit less. Repeating a command with the same --refund-id changes nothing."}
+	c := &cobra.Command{Use: "refund", Short: "Take back credits of a refunded payment", Args: exactArgs()}
 	c.Flags().String("account", "", "account id")
 	paymentID := c.Flags().String("payment-id", "", "reference of the payment")
 	amount := c.Flags().Int64("amount", 0, "credits to take back (default: all that are left of the payment)")
@@ -80,9 +79,7 @@ func creditsRefund(e *environment) *cobra.Command {
 
 func creditsReverse(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "reverse", Short: "Reverse what one request was charged, within 24 hours",
-		Args: exactArgs(),
-		Long: "Reverse the charges of one request, given by its X-Request-Id, if its answer was charged but never arrived, " +
-			"for example because the server crashed in between. Repeating the command changes nothing."}
+		Args: exactArgs()}
 	c.Flags().String("account", "", "account id")
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
 	asJSON := jsonFlag(c)

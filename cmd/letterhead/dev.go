@@ -20,14 +20,6 @@ func devCommand(e *environment) *cobra.Command {
 func devGenerate(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "generate", Short: "Fill an empty data folder with a generated history of accounts", Args: exactArgs(),
-		Long: `Fill an empty data folder (--data) with the events of generated accounts: grants,
-payments with tax, refunds, look-ups with and without a hold, reversals, changes of
-plans, suspensions, closed accounts and keys. The same options give the same events,
-with the same release on the same kind of processor. The accounts have no names, and
-their keys are not known; brands are only named. Searches, logo requests and the last
-uses of keys are not generated, so keys are shown as never used.
-
-A history that was interrupted is incomplete: delete the folder.`,
 	}
 	history := generate.Defaults()
 	flags := c.Flags()

@@ -14,8 +14,7 @@ import (
 )
 
 func doctorCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs(),
-		Long: "Check settings, disk, event schemas, event log, read models, search index and assets, and suggest how to fix problems. It does not change stored data."}
+	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs()}
 	asJSON := jsonFlag(c)
 	examined := false
 	onNode := e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {

@@ -16,8 +16,7 @@ func eventsCommand(e *environment) *cobra.Command {
 }
 
 func eventsTail(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "tail", Short: "Print events as they are appended", Args: exactArgs(),
-		Long: "Print events in the order of the log. Without --from it begins at the end of the log and waits for new events; stop it with Ctrl-C."}
+	c := &cobra.Command{Use: "tail", Short: "Print events as they are appended", Args: exactArgs()}
 	from := c.Flags().Int64("from", -1, "begin after this position; 0 is the beginning of the log (default: its end)")
 	streams := c.Flags().StringSlice("stream", nil,
 		"only streams with this prefix, such as account- or brand-github.com")

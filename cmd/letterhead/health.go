@@ -19,8 +19,7 @@ const (
 )
 
 func healthCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "health", Short: "Check whether the node on this machine is ready", Args: exactArgs(),
-		Long: "Request /readyz of the node that listens on LETTERHEAD_LISTEN. The exit code is 0 if it is ready, and 1 if it is not or does not answer. It is meant for containers that have no shell or curl."}
+	c := &cobra.Command{Use: "health", Short: "Check whether the node on this machine is ready", Args: exactArgs()}
 	c.Flags().StringVar(&e.listen, "listen", "",
 		"address that the node serves on (LETTERHEAD_LISTEN; default 127.0.0.1:8080)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -22,8 +22,7 @@ func journalCommand(e *environment) *cobra.Command {
 }
 
 func journalExport(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "export", Short: "Write the journal to a file", Args: exactArgs(),
-		Long: "Write the double entry that follows from the events of all accounts, in money and in credits. docs/books.md describes the ledger accounts and the formats. If an export in a text format is interrupted, the same command continues it. Two exports without an event between them are equal byte by byte, so the file does not mark the transactions of the running month, which are provisional; the command prints a note.\n\nTimes are " + timeForms + "; a month or a day as an end includes all of it. An export that begins later than the first event opens with the balances of each account."}
+	c := &cobra.Command{Use: "export", Short: "Write the journal to a file", Args: exactArgs()}
 	output := c.Flags().StringP("output", "o", "", "file to write; - is standard output")
 	format := c.Flags().String("format", string(journal.CSV), "format: "+joinFormats())
 	from := c.Flags().String("from", "", "only transactions from this time on")

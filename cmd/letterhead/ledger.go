@@ -24,9 +24,7 @@ func ledgerCommand(e *environment) *cobra.Command {
 }
 
 func ledgerShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs(),
-		Long: "Show the grants, charges, reversals and refunds of an account with its balance after each. With --all, --json, --type or --request-id it also shows events that do not change the balance.\n\nTimes are " +
-			timeForms + "; a month or a day as an end includes all of it."}
+	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	var f ledger.Filter
 	c.Flags().StringVar(&f.RequestID, "request-id", "", "only the lines of this request (X-Request-Id of the answer)")

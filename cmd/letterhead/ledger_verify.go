@@ -13,10 +13,6 @@ import (
 func ledgerVerify(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify", Short: "Fold one account, or all, from the first event and compare", Args: exactArgs(),
-		Long: `Fold the stream of every account from its first event. Check each link of the hash
-chain, check that only refunds make the balance negative, and compare the result with
-the account's snapshot and its row in the read model of accounts. The exit code is 1
-if anything differs. The command may run while the server does.`,
 	}
 	accountID := c.Flags().String("account", "", "account id (default: all accounts)")
 	asJSON := jsonFlag(c)

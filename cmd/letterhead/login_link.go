@@ -16,9 +16,7 @@ import (
 
 func accountLoginLink(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the dashboard of an account",
-		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink},
-		Long: "Print a link with which a person signs in to the dashboard of an account (docs/dashboard.md). The link " +
-			"works once, and within 15 minutes. Only the link is printed to standard output."}
+		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink}}
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("person", signin.Owner, "id of the person, if several sign in to the account; not a name or an "+
 		"address, because events keep it forever")
@@ -40,9 +38,7 @@ func printLink(e *environment, link operations.LoginLink, lifetime time.Duration
 
 func accountSignOut(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "sign-out ID", Short: "Sign the people of an account out of its dashboard",
-		Args: exactArgs("ID"),
-		Long: "End all sessions of an account's people in its dashboard, and withdraw the sign-in links that were not " +
-			"used; with --person, only of one person."}
+		Args: exactArgs("ID")}
 	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
 	act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done decided) error {
 		note := ""
@@ -60,9 +56,6 @@ func accountSignInEmail(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "sign-in-email ID", Short: "Show or set the e-mail addresses for sign-in links of an account",
 		Args: exactArgs("ID"),
-		Long: "Show the e-mail addresses to which links of an account's people are sent when they are asked for on the " +
-			"sign-in page. With --email, set a person's address first; an empty one removes it. Whoever reads messages to an " +
-			"address can sign in to the account. Links are sent if LETTERHEAD_SMTP_URL is set.",
 	}
 	address := c.Flags().String("email", "", "e-mail address of the person")
 	c.Flags().String("person", signin.Owner,

@@ -19,22 +19,6 @@ func migrateCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "migrate --to esdb://…", Short: "Move from the data folder to EventStoreDB, PostgreSQL and a bucket",
 		Args: exactArgs(),
-		Long: `Copy the event log of the data folder to EventStoreDB. Every stream keeps its
-revisions and ids; positions are new. The order of events of different streams may
-change within 4,096 events. --database also copies the names of holders, and
---assets the images.
-
-While the server runs, the command makes a first pass, which does not affect the
-server. Then stop the server and run the same command again: the final pass copies
-newer events, compares everything, verifies the hash chain of every account, and
-marks old crawl requests as done in the new database. Then start the nodes on the
-new services. The next pass continues an interrupted one.
-
-With --archive-before and --archive-to, old crawls of domains that never became
-brands are written to a file instead of the new log; "letterhead archive" selects
-the same. EventStoreDB logs cannot be archived later. Such a migration is one final
-pass, without a first pass while the server runs: the target must be empty, or
-filled by the same command. The data folder does not change.`,
 	}
 	var m node.Migration
 	var asJSON bool

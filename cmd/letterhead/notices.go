@@ -17,12 +17,7 @@ import (
 )
 
 func accountNotices(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "notices ID", Short: "Show, set or retry the notices of an account",
-		Long: "Show which notices the holder of an account gets, and the last ones. With --low-balance, --webhook or " +
-			"--email, set them first: an empty URL or address removes it. A notice is sent when the balance falls below the " +
-			"threshold, and again only after credits were added; and when a payment fails. With --retry, attempt a notice " +
-			"again that could not be delivered. --public-key prints the key with which receivers verify webhooks, and " +
-			"--new-key prints a private key for LETTERHEAD_NOTICES_KEY, which nodes that share an event store need."}
+	c := &cobra.Command{Use: "notices ID", Short: "Show, set or retry the notices of an account"}
 	c.Flags().Int64("low-balance", 0, "credits below which the balance is low; 0 for no notice of it")
 	c.Flags().String("webhook", "", "https URL to which notices are sent")
 	c.Flags().String("email", "", "e-mail address to which notices are sent")

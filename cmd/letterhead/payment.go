@@ -57,10 +57,7 @@ func paymentShow(e *environment) *cobra.Command {
 }
 
 func paymentFee(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "fee PAYMENT", Short: "Record a fee of the payment processor", Args: exactArgs("PAYMENT"),
-		Long: "Record what the payment processor took from a payment, or from its refund or dispute. An amount below zero " +
-			"is a fee that the processor returned. The fee belongs to the month in which it is recorded. Repeating a command " +
-			"with the same --fee-id changes nothing. \"billing reconcile --record-fees\" records all fees of an export."}
+	c := &cobra.Command{Use: "fee PAYMENT", Short: "Record a fee of the payment processor", Args: exactArgs("PAYMENT")}
 	c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
 	c.Flags().Int64("money", 0, "the fee in minor units (cents)")
 	c.Flags().String("currency", "", "ISO 4217 code of the balance at the processor (default: the currency of the "+

@@ -13,8 +13,7 @@ import (
 )
 
 func booksClose(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "close MONTH", Short: "Close a month", Args: exactArgs("MONTH"),
-		Long: "Close a month: verify the streams of all accounts, and record the month's totals and the digest of its journal as an event. Months are closed in order. An event of the month that is appended later is booked at the beginning of the next month that has not ended. Closing a month again changes nothing."}
+	c := &cobra.Command{Use: "close MONTH", Short: "Close a month", Args: exactArgs("MONTH")}
 	asJSON := jsonFlag(c)
 	type answer struct {
 		operations.Month
@@ -57,8 +56,7 @@ func monthObject(m row[operations.Month]) any {
 }
 
 func booksStatus(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "status", Short: "Show which months are closed", Args: exactArgs(),
-		Long: "List the months from the first event to the running one, with the digests of the closed months."}
+	c := &cobra.Command{Use: "status", Short: "Show which months are closed", Args: exactArgs()}
 	listing[operations.Month]{
 		path: "/admin/books/months", field: "months", titles: "MONTH\tSTATE\tCLOSED\tTRANSACTIONS\tDIGEST",
 		cells: func(m *operations.Month) []any {

@@ -17,8 +17,7 @@ import (
 )
 
 func projectionsRebuild(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Rebuild read models from the log while they are in use",
-		Long: "Build new tables of read models next to the live ones, print what differs, and make the new ones live. A read model that is stopped, or not built yet, is not compared. The search index is only rebuilt.\n\nThe next rebuild continues an interrupted one."}
+	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Rebuild read models from the log while they are in use"}
 	all := c.Flags().Bool("all", false, "rebuild all read models and the search index")
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, names []string) error {

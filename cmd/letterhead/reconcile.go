@@ -27,14 +27,6 @@ func billingReconcile(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "reconcile FILE.csv", Short: "Compare a payment processor's balance export with the ledger",
 		Args: exactArgs("FILE"),
-		Long: "Compare the itemized balance export of a payment processor with the payments, refunds and fees of the " +
-			"ledger. List the payments, refunds, disputes and fees that are missing from the ledger, extra in it, or " +
-			"different, and the clearing account: the balance at the processor in each currency. docs/books.md names the " +
-			"columns of the file. The exit status is 1 if anything differs, and also if the file is wrong.\n\nTimes are " +
-			timeForms + "; a month or a day as an end includes all of it. Without --from and --to, the range has the " +
-			"days of the file. Fees are compared if the ledger has any.\n\n--record-fees records the fees in the range " +
-			"that are missing from the ledger, if one account of the ledger has their payment. If several have it, " +
-			"\"payment fee\" records the fee. Running it again changes nothing.",
 	}
 	from := c.Flags().String("from", "", "start of the range")
 	to := c.Flags().String("to", "", "end of the range, inclusive")

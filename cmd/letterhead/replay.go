@@ -30,12 +30,7 @@ type replayFlags struct {
 
 func replayCommand(e *environment) *cobra.Command {
 	var f replayFlags
-	c := &cobra.Command{Use: "replay", Short: "Read events again, from the log or from Kafka", Args: exactArgs(),
-		Long: `Print events from the beginning of the log, or of a Kafka topic that carries events. From Kafka each event
-is printed once, in the order of its stream; without --from-beginning only new events are printed. With
---verify only faults are printed: every event of the log up to the relay's checkpoint must be in the topic at
-least once, with the same id, revision and bytes, in the order of its stream, and the hash chains of the
-accounts must hold. The exit code is 0 if there are no faults.`}
+	c := &cobra.Command{Use: "replay", Short: "Read events again, from the log or from Kafka", Args: exactArgs()}
 	c.Flags().BoolVar(&f.fromKafka, "from-kafka", false, "read the topic in Kafka instead of the log")
 	c.Flags().StringVar(&f.topic, "lane", broker.Ledger, "topic to read: ledger or brands")
 	c.Flags().BoolVar(&f.fromBeginning, "from-beginning", false, "from Kafka: begin at the beginning of the topic")

@@ -22,14 +22,6 @@ func restoreCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "restore FOLDER | URL", Short: "Fill an empty data folder, or empty services, from a backup",
 		Args: exactArgs("FOLDER"),
-		Long: `Fill the data folder (--data), or the services that the settings name, from a backup.
-They must be empty, or contain the beginning of an interrupted restore, which is then
-continued. Nothing else may use them meanwhile. The command checks the whole backup
-before it writes anything. At the end it reads everything back, compares it, and
-verifies the hash chain of every account.
-
-The backup contains names that were erased after it was made: list their ids in a
-file for --erased, or leave all names out.`,
 	}
 	flags := c.Flags()
 	withoutHolders := flags.Bool("without-holders", false, "leave out the names of account holders and keys")

@@ -77,7 +77,7 @@ on the same data folder, even while it runs.`,
 		devCommand(e),
 		versionCommand(e),
 	)
-	addExamples(root)
+	addHelp(root)
 	return root
 }
 

@@ -19,8 +19,7 @@ func statementCommand(e *environment) *cobra.Command {
 
 func statementShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show MONTH", Short: "Show the statement of an account for a month",
-		Args: exactArgs("MONTH"),
-		Long: "Show the statement of an account for a month: opening and closing balance, money, grants, refunds, usage by key and by day, and the head of the account's hash chain. An event belongs to the month of its time (UTC), unless that month had ended in the books before. The statement of the running month is provisional. --json prints the bytes that GET /v1/statements/MONTH returns."}
+		Args: exactArgs("MONTH")}
 	c.Flags().String("account", "", "account id")
 	asJSON := jsonFlag(c)
 	asCSV := c.Flags().Bool("csv", false, "print CSV")

@@ -15,16 +15,7 @@ import (
 
 func ledgerUndelivered(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "undelivered", Short: "List charges whose answers may not have been delivered",
-		Args: exactArgs(),
-		Long: `List the charges since a given time whose answers may not have been delivered: they
-were made shortly before a server process ended without a clean shutdown (kill -9,
-power cut, out of memory, a stop that cut off requests). Most of the listed answers
-may have been delivered: the server records only every 5 seconds which charges were
-answered, because a write per look-up would cost too much. The list omits charges
-that were reversed and charges that were answered again under an idempotency key.
-
-With --reverse the listed charges are reversed, within 24 hours of each charge. A
-charge is reversed only once, however often the command runs.`}
+		Args: exactArgs()}
 	flags := c.Flags()
 	flags.String("since", "", "earliest time (RFC 3339)")
 	flags.String("account", "", "account id (default: all accounts)")

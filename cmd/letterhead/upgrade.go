@@ -17,8 +17,7 @@ func upgradeCommand(e *environment) *cobra.Command {
 }
 
 func upgradeStatus(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "status", Short: "Show the progress of an upgrade, and which nodes run", Args: exactArgs(),
-		Long: "Show which data format is in force, how far the read models of this release are built, and which nodes are connected to the database. The exit code is 0 even if an upgrade is not finished."}
+	c := &cobra.Command{Use: "status", Short: "Show the progress of an upgrade, and which nodes run", Args: exactArgs()}
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		u, err := n.Operations.Upgrades.State(ctx)
@@ -71,10 +70,6 @@ func upgradeFinish(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "finish", Short: "Finish an upgrade; you cannot go back to the previous release afterwards",
 		Args: exactArgs(),
-		Long: `Finish an upgrade when every node runs the new release: its versions of the read models become live, and
-new versions of events are written from then on. Nodes of the previous release stop and cannot start again.
-Repeating the command does nothing. It waits until the new versions are built; if it is interrupted, the
-upgrade stays unfinished.`,
 	}
 	force := c.Flags().Bool("force", false, "finish even if nodes of the previous release seem to run")
 	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {

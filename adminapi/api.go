@@ -125,9 +125,8 @@ func New(cfg Config, deps Deps) (*API, error) {
 		a.hosts[strings.ToLower(host)] = true
 	}
 	var err error
-	a.metrics = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_admin_requests_total", Help: "Requests to the admin API, by route and status.",
-	}, []string{"route", "status"})
+	a.metrics = telemetry.Counters("letterhead_admin_requests_total",
+		"Requests to the admin API, by route and status.", "route", "status")
 	if cfg.Registerer != nil {
 		if err := telemetry.Register(cfg.Registerer, a.metrics); err != nil {
 			return nil, fmt.Errorf("admin API: %w", err)

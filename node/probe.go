@@ -44,12 +44,11 @@ type probe struct {
 }
 
 func newProbe(reg prometheus.Registerer, checks map[string]func(context.Context) error) (*probe, error) {
-	p := &probe{checks: checks, since: map[string]time.Time{}, misses: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_node_misses_total", Help: "Failed probes of a service that this node requires.",
-	}, []string{"service"}), reaches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "letterhead_node_reaches",
-		Help: "1 if a service this node cannot do without answered its last question, else 0.",
-	}, []string{"service"})}
+	p := &probe{checks: checks, since: map[string]time.Time{},
+		misses: telemetry.Counters("letterhead_node_misses_total",
+			"Failed probes of a service that this node requires.", "service"),
+		reaches: telemetry.Gauges("letterhead_node_reaches",
+			"1 if a service this node cannot do without answered its last question, else 0.", "service")}
 	for name := range checks {
 		p.misses.WithLabelValues(name)
 		p.reaches.WithLabelValues(name).Set(1) // it was opened

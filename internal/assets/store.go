@@ -72,9 +72,8 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 		}
 		return nil, fmt.Errorf("open assets: parse the URL: %w", err)
 	}
-	s := &Store{stat: os.Stat, failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_assets_failures_total", Help: "Failed calls of the asset store.",
-	}, []string{"call"})}
+	s := &Store{stat: os.Stat, failures: telemetry.Counters("letterhead_assets_failures_total",
+		"Failed calls of the asset store.", "call")}
 	switch u.Scheme {
 	case "file":
 		if s.folder, err = folderOf(u); err != nil {

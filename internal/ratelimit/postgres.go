@@ -261,14 +261,10 @@ func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*S
 		s.now = time.Now
 	}
 	s.logger = cmp.Or(s.logger, slog.New(slog.DiscardHandler))
-	s.asked = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "letterhead_ratelimit_statements_total",
-		Help: "Statements that queried the shared rate-limit counters.",
-	})
-	s.taken = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "letterhead_ratelimit_takes_total",
-		Help: "Callers that queried the shared rate-limit counters.",
-	})
+	s.asked = telemetry.Counter("letterhead_ratelimit_statements_total",
+		"Statements that queried the shared rate-limit counters.")
+	s.taken = telemetry.Counter("letterhead_ratelimit_takes_total",
+		"Callers that queried the shared rate-limit counters.")
 	if err := s.setup(ctx); err != nil {
 		return nil, fmt.Errorf("create tables of the rate-limit counters: %w", unavailable(err))
 	}

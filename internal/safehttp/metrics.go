@@ -17,12 +17,8 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_fetches_total", Help: "Fetches by outcome.",
-		}, []string{"outcome"}),
-		bytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_fetch_bytes_total", Help: "Bytes of fetched bodies after decompression.",
-		}),
+		fetches: telemetry.Counters("letterhead_fetches_total", "Fetches by outcome.", "outcome"),
+		bytes:   telemetry.Counter("letterhead_fetch_bytes_total", "Bytes of fetched bodies after decompression."),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "letterhead_fetch_duration_seconds", Help: "Duration of a fetch, including redirects.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8},

@@ -16,18 +16,13 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
 	m := &metrics{
-		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_logo_variants_asked_total",
-			Help: "Requests for drawn logos, by source: memory, made, or joined to the making of another request.",
-		}, []string{"from"}),
-		failed: counter("letterhead_logo_variants_failed_total", "Logos that were begun and could not be made."),
-		refused: counter("letterhead_logo_variants_refused_total",
+		asked: telemetry.Counters("letterhead_logo_variants_asked_total",
+			"Requests for drawn logos, by source: memory, made, or joined to the making of another request.", "from"),
+		failed: telemetry.Counter("letterhead_logo_variants_failed_total", "Logos that were begun and could not be made."),
+		refused: telemetry.Counter("letterhead_logo_variants_refused_total",
 			"Logos that were not begun because too many were being made."),
-		abandoned: counter("letterhead_logo_variants_abandoned_total",
+		abandoned: telemetry.Counter("letterhead_logo_variants_abandoned_total",
 			"Logos that were not begun because all who waited had left."),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "letterhead_logo_variants_make_seconds",

@@ -92,14 +92,10 @@ func New(cfg Config, log eventlog.Log, accounts Accounts, notices Notices, outco
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	w := &Worker{
 		cfg: cfg, log: log, accounts: accounts, notices: notices, outcomes: outcomes, state: billing.NewState(),
-		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_billing_settled_total",
-			Help: "Events of payment processors that were applied, or went to the inbox.",
-		}, []string{"outcome"}),
-		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_billing_open",
-			Help: "Events of payment processors that are in the inbox, wait for another event, or could not be applied yet (failing); known to the leading node.",
-		}, []string{"state"}),
+		settled: telemetry.Counters("letterhead_billing_settled_total",
+			"Events of payment processors that were applied, or went to the inbox.", "outcome"),
+		open: telemetry.Gauges("letterhead_billing_open",
+			"Events of payment processors that are in the inbox, wait for another event, or could not be applied yet (failing); known to the leading node.", "state"),
 	}
 	for _, outcome := range []string{billing.Applied, billing.Inbox} {
 		w.settled.WithLabelValues(outcome)

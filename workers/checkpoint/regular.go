@@ -41,10 +41,8 @@ type Regular struct {
 
 // Run makes each checkpoint that is due, until ctx ends. It retries after a failure.
 func (r *Regular) Run(ctx context.Context) error {
-	current := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "letterhead_checkpoint_current_timestamp_seconds",
-		Help: "When no checkpoint of the ledger was due, or when the one that was due was made. Absent while another node makes them.",
-	})
+	current := telemetry.Gauge("letterhead_checkpoint_current_timestamp_seconds",
+		"When no checkpoint of the ledger was due, or when the one that was due was made. Absent while another node makes them.")
 	current.Set(float64(r.Now().Unix()))
 	if err := telemetry.Register(r.Registerer, current); err != nil {
 		return fmt.Errorf("register the metric of checkpoints: %w", err)

@@ -115,14 +115,10 @@ func New(cfg Config, log checkpoint.Log, checkpoints checkpoint.Store, brands Br
 		cfg: cfg, log: log, brands: brands, schedule: schedule,
 		done: checkpoint.Checkpoint{Name: "refresh", Store: checkpoints, Every: saveEvery, Logger: cfg.Logger},
 		turn: make(chan struct{}, 1), open: map[string]outstanding{},
-		requested: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_refresh_requested_total",
-			Help: "Background crawls requested, by reason: imported brands that were looked up, and due records.",
-		}, []string{"why"}),
-		skipped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_refresh_skipped_total",
-			Help: "Brands that were skipped because they, or the charge that named them, could not be read or decided on.",
-		}),
+		requested: telemetry.Counters("letterhead_refresh_requested_total",
+			"Background crawls requested, by reason: imported brands that were looked up, and due records.", "why"),
+		skipped: telemetry.Counter("letterhead_refresh_skipped_total",
+			"Brands that were skipped because they, or the charge that named them, could not be read or decided on."),
 	}
 	if err := telemetry.Register(cfg.Registerer, r.requested, r.skipped); err != nil {
 		return nil, fmt.Errorf("register refresher metrics: %w", err)

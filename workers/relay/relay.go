@@ -169,18 +169,14 @@ func New(cfg Config, log checkpoint.Log, to Publisher, checkpoints checkpoint.St
 	cfg.setDefaults()
 	r := &Relay{
 		cfg: cfg, log: log, to: to, checkpoints: checkpoints,
-		published: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_relay_messages_total", Help: "Messages published, by topic (label lane).",
-		}, []string{"lane"}),
-		position: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_relay_position", Help: "Position of the log up to which a topic was published.",
-		}, []string{"lane"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_relay_failures_total", Help: "Restarts of a topic's relay after a failure.",
-		}, []string{"lane"}),
-		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_relay_skipped_total", Help: "Damaged events that were skipped, by topic (label lane).",
-		}, []string{"lane"}),
+		published: telemetry.Counters("letterhead_relay_messages_total",
+			"Messages published, by topic (label lane).", "lane"),
+		position: telemetry.Gauges("letterhead_relay_position",
+			"Position of the log up to which a topic was published.", "lane"),
+		failures: telemetry.Counters("letterhead_relay_failures_total",
+			"Restarts of a topic's relay after a failure.", "lane"),
+		skipped: telemetry.Counters("letterhead_relay_skipped_total",
+			"Damaged events that were skipped, by topic (label lane).", "lane"),
 	}
 	if err := telemetry.Register(cfg.Registerer, r.published, r.position, r.failures, r.skipped); err != nil {
 		return nil, fmt.Errorf("register relay metrics: %w", err)

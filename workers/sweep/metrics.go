@@ -20,14 +20,10 @@ type metrics struct {
 
 func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 	m := metrics{
-		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_sweep_ended_total",
-			Help: "Overdue holds that the sweeper released, and overdue crawls that it ended.",
-		}, []string{"what"}),
-		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_sweep_open",
-			Help: "Holds and crawls that have not ended, as far as the sweeper has read the log.",
-		}, []string{"what"}),
+		swept: telemetry.Counters("letterhead_sweep_ended_total",
+			"Overdue holds that the sweeper released, and overdue crawls that it ended.", "what"),
+		open: telemetry.Gauges("letterhead_sweep_open",
+			"Holds and crawls that have not ended, as far as the sweeper has read the log.", "what"),
 	}
 	if err := telemetry.Register(registerer, m.swept, m.open); err != nil {
 		return m, fmt.Errorf("register metrics of the sweeper: %w", err)

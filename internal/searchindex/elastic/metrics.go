@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 type metrics struct {
@@ -18,10 +20,8 @@ func newMetrics() *metrics {
 			Help:    "Duration of requests to Elasticsearch, per attempt.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14), // 1 ms to 8 s
 		}, []string{"operation", "outcome"}),
-		retries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_elasticsearch_retries_total",
-			Help: "Retried requests to Elasticsearch, including partial retries.",
-		}),
+		retries: telemetry.Counter("letterhead_elasticsearch_retries_total",
+			"Retried requests to Elasticsearch, including partial retries."),
 	}
 }
 

@@ -128,3 +128,19 @@ func (x *exchange) changeBrand() error {
 	}
 	return x.act(action, send, page, action, x.showBrand)
 }
+
+// crawlsView is the data of the page of crawls.
+type crawlsView struct {
+	Failures   []adminapi.Failure `json:"failures"`
+	NextCursor string             `json:"next_cursor"`
+	Query      url.Values
+	Outcomes   []string
+	Figures    counts
+}
+
+func (x *exchange) showCrawls() error {
+	v := crawlsView{Query: x.filter("outcome", "cursor"), Outcomes: brand.Failures, Figures: x.counts(onCrawls)}
+	return x.list("/admin/crawls/failures", v.Query, &v, func() error {
+		return x.show(http.StatusOK, "crawls", view{Title: "Crawls", Section: "Crawls", Page: v})
+	})
+}

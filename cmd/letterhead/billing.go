@@ -1,19 +1,25 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	domain "letterhead/domain/billing"
+	"letterhead/domain/books"
+	"letterhead/domain/reconcile"
+	"letterhead/eventschemas"
 	"letterhead/node"
 	"letterhead/operations"
 	"letterhead/projections/inbox"
+	"letterhead/workers/journal"
 )
 
 func billingCheckout(e *environment) *cobra.Command {
@@ -178,4 +184,187 @@ func atMostOneArg(name string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+func billingCommand(e *environment) *cobra.Command {
+	return group("billing", "Payments through a payment processor", billingCheckout(e), billingInbox(e), billingLink(e),
+		billingReconcile(e))
+}
+
+func billingReconcile(e *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use: "reconcile FILE.csv", Short: "Compare a payment processor's balance export with the ledger",
+		Args: exactArgs("FILE"),
+	}
+	from := c.Flags().String("from", "", "start of the range")
+	to := c.Flags().String("to", "", "end of the range, inclusive")
+	record := c.Flags().Bool("record-fees", false, "record the fees that are missing from the ledger")
+	opening := c.Flags().StringSlice("opening", nil, "balance at the processor before the range, such as EUR=104.50")
+	r := reportFlags(c, "result", "kind", "processor_currency", "processor", "ledger_currency", "ledger", "payment",
+		"id", "account", "at", "line")
+	var report *reconcile.Report
+	compare := e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		o := reconcile.Options{Fees: *record}
+		var err error
+		if o.From, o.Until, err = rangeOf(*from, "--to", *to); err != nil {
+			return err
+		}
+		if o.Opening, err = openingBalances(*opening); err != nil {
+			return usageError{fmt.Errorf("--opening: %w", err)}
+		}
+		report, err = reconcileFile(args[0], o, func() (*reconcile.Ledger, error) {
+			ledger := reconcile.NewLedger()
+			return ledger, journal.Events(ctx, n.Stores.Log, reconcile.Types(), e.reading("ledger"), ledger.Apply)
+		})
+		return err
+	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := compare(cmd, args); err != nil {
+			return err
+		}
+		if report == nil { // a server has compared, and has printed the report
+			return nil
+		}
+		var rejected error
+		if *record {
+			rejected = e.recordFees(cmd, report.Differences)
+		}
+		if err := errors.Join(rejected, r.write(e.stdout, reconcileRows(report))); err != nil {
+			return err
+		}
+		counts := map[reconcile.Result]int{}
+		for _, d := range report.Differences {
+			counts[d.Result]++
+		}
+		if counts[reconcile.Recorded] == len(report.Differences) {
+			return nil
+		}
+		return fmt.Errorf("%s and the ledger differ: %d missing from the ledger, %d extra in it, %d different", args[0],
+			counts[reconcile.Missing], counts[reconcile.Extra], counts[reconcile.Different])
+	}
+	return c
+}
+
+// maxFeeErrors is the number of errors after which no more fees are recorded.
+const maxFeeErrors = 100
+
+// recordFees records missing fees whose payment one account has, and marks them. It returns the errors of the fees that
+// stay missing.
+func (e *environment) recordFees(cmd *cobra.Command, differences []reconcile.Difference) error {
+	var missing []*reconcile.Difference
+	for i := range differences {
+		if d := &differences[i]; d.Kind == reconcile.Fee && d.Result == reconcile.Missing && d.AccountID != "" {
+			missing = append(missing, d)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return e.onAPI(node.ToWrite, func(x *client) error {
+		var errs []error
+		for _, d := range missing {
+			fee := map[string]any{"account": d.AccountID, "fee_id": d.ID, "money": d.Processor.Minor,
+				"currency": d.Processor.Currency}
+			err := x.call("POST", "/admin/payments/"+url.PathEscape(d.PaymentID)+"/fees", fee, &feeAnswer{})
+			if err != nil {
+				errs = append(errs, fmt.Errorf("record fee %s of payment %s: %w", d.ID, d.PaymentID, err))
+			} else {
+				d.Result, d.Ledger = reconcile.Recorded, d.Processor
+			}
+			if x.ctx.Err() != nil || len(errs) >= maxFeeErrors {
+				return errors.Join(append(errs, errors.New("run the command again to record the rest"))...)
+			}
+		}
+		return errors.Join(errs...)
+	})(cmd, nil)
+}
+
+// openingBalances returns the balances of texts such as EUR=104.50.
+func openingBalances(texts []string) (map[string]int64, error) {
+	balances := map[string]int64{}
+	for _, text := range texts {
+		currency, amount, _ := strings.Cut(text, "=")
+		currency, err := reconcile.ParseCurrency(currency)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := balances[currency]; twice {
+			return nil, fmt.Errorf("%s is given twice", currency)
+		}
+		if balances[currency], err = books.ParseAmount(amount, currency); err != nil {
+			return nil, err
+		}
+	}
+	return balances, nil
+}
+
+// reconcileFile reads the header of the file before it folds the ledger, which takes longer.
+func reconcileFile(name string, o reconcile.Options,
+	fold func() (*reconcile.Ledger, error)) (_ *reconcile.Report, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	in, err := reconcile.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	ledger, err := fold()
+	if err != nil {
+		return nil, err
+	}
+	report, err := reconcile.Compare(ledger, in, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return report, nil
+}
+
+// reconcileRows returns a row for each difference, and the clearing account of each currency: a row for each of its
+// lines, and one object for JSON.
+func reconcileRows(report *reconcile.Report) (rows []reportRow) {
+	for _, d := range report.Differences {
+		rows = append(rows, differenceRow(d))
+	}
+	for _, c := range report.Clearing {
+		object := map[string]any{"result": "clearing", "currency": c.Currency}
+		for i, line := range []struct {
+			name  string
+			minor int64
+		}{{"opening", c.Opening}, {"received", c.Received}, {"refunded", c.Refunded}, {"disputed", c.Disputed},
+			{"fees", c.Fees}, {"payouts", c.Payouts}, {"other", c.Other}, {"closing", c.Closing}} {
+			row := reportRow{cells: []any{"clearing", line.name, c.Currency, money{line.minor, c.Currency}, "", "",
+				"", "", "", "", ""}}
+			if object[line.name] = line.minor; i == 0 {
+				row.object = object
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+func differenceRow(d reconcile.Difference) reportRow {
+	object := map[string]any{"result": d.Result, "kind": d.Kind, "processor": d.Processor, "ledger": d.Ledger,
+		"payment_id": d.PaymentID, "at": d.At}
+	for name, text := range map[string]string{"id": d.ID, "account": d.AccountID} {
+		if text != "" {
+			object[name] = text
+		}
+	}
+	line := ""
+	if d.Line > 0 {
+		object["line"], line = d.Line, fmt.Sprint(d.Line)
+	}
+	amount := func(m *eventschemas.Money) (currency string, cell any) {
+		if m == nil {
+			return "", ""
+		}
+		return m.Currency, money{m.Minor, m.Currency}
+	}
+	charged, processor := amount(d.Processor)
+	booked, ledger := amount(d.Ledger)
+	return reportRow{[]any{string(d.Result), string(d.Kind), charged, processor, booked, ledger, d.PaymentID, d.ID,
+		d.AccountID, d.At.UTC().Format(time.RFC3339), line}, object}
 }

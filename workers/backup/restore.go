@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"letterhead/commands"
 	"letterhead/commands/streamwriter"
+	"letterhead/domain/account"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 )
@@ -292,4 +295,24 @@ func finishTarget(ctx context.Context, cfg Config, to Target,
 		return head, fmt.Errorf("end the work on the database of the target: %w", err)
 	}
 	return head, nil
+}
+
+// leaveSnapshots saves a snapshot of each account with a long stream, so that its first request is answered
+// quickly. It returns their number. Snapshots are disposable: a failure to save one is ignored, and the
+// account is folded when it is used.
+func leaveSnapshots(ctx context.Context, cfg Config, to Target, long []string) (saved uint64, err error) {
+	if to.Snapshots == nil {
+		return 0, nil
+	}
+	for i, stream := range long {
+		err := commands.LeaveSnapshot(ctx, to.Log, to.Snapshots, strings.TrimPrefix(stream, account.StreamPrefix), nil)
+		if ctx.Err() != nil {
+			return saved, ctx.Err()
+		}
+		if err == nil {
+			saved++
+		}
+		cfg.Progress(Progress{Stage: StageSnapshots, Done: uint64(i + 1), Total: uint64(len(long))})
+	}
+	return saved, nil
 }

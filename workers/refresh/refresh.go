@@ -16,16 +16,21 @@ package refresh
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/internal/checkpoint"
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/telemetry"
+	"letterhead/projections"
 	"letterhead/projections/brands"
 )
 
@@ -124,4 +129,136 @@ func New(cfg Config, log checkpoint.Log, checkpoints checkpoint.Store, brands Br
 		return nil, fmt.Errorf("register refresher metrics: %w", err)
 	}
 	return r, nil
+}
+
+// keepFresh requests crawls of due records until an error occurs or ctx ends.
+func (r *Refresher) keepFresh(ctx context.Context) (came bool, err error) {
+	skipped := map[string]time.Time{}
+	for {
+		switch err := r.round(ctx, skipped); {
+		case errors.Is(err, projections.ErrNotReady): // its tables are being built
+		case err != nil:
+			return came, err
+		default:
+			came = true
+		}
+		if err := delay.For(ctx, r.cfg.Poll); err != nil {
+			return came, err
+		}
+	}
+}
+
+// round goes once through all due brands, longest due first. The list lags slightly behind the log: the brand's stream
+// decides. A brand that could not be decided on remains on the list, and is skipped for a while.
+func (r *Refresher) round(ctx context.Context, skipped map[string]time.Time) error {
+	now := r.cfg.Now()
+	var last brands.Due
+	for {
+		page, err := r.schedule.Due(ctx, now, last, duePage)
+		if err != nil {
+			return fmt.Errorf("read the schedule: %w", err)
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		for _, due := range page {
+			last = due
+			if at, ok := skipped[due.Domain]; ok && now.Sub(at) < seenFor {
+				continue
+			}
+			if kept, err := r.keep(ctx, due.Domain); err != nil {
+				return err
+			} else if kept {
+				continue
+			}
+			if len(skipped) >= maxSeen {
+				clear(skipped)
+			}
+			skipped[due.Domain] = now
+		}
+	}
+}
+
+// keep requests a crawl of one due brand. kept is false if it could not be decided on.
+func (r *Refresher) keep(ctx context.Context, domain string) (kept bool, err error) {
+	head, err := r.log.Head(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read the head of the log: %w", err)
+	}
+	err = r.ask(ctx, candidate{
+		domain: domain, why: "due", after: head,
+		due: func(b *brand.Brand) bool {
+			at, ok := b.NextCrawl()
+			return ok && !r.cfg.Now().Before(at)
+		},
+		request: commands.Request{ID: uuid.NewString(), Actor: actor},
+	})
+	if err == nil || isUnavailable(ctx, err) {
+		return err == nil, err
+	}
+	r.skipped.Inc()
+	r.cfg.Logger.Error("a brand that is due is skipped", "domain", domain, "error", err)
+	return false, nil
+}
+
+// candidate is a brand that may be due for a crawl.
+type candidate struct {
+	domain  string
+	due     func(b *brand.Brand) bool // according to the stream, which is ahead of every read model
+	why     string                    // label of the metric
+	request commands.Request
+	after   eventlog.Position // the end of a crawl that is running now comes after it
+}
+
+// ask requests a crawl of a brand that is due for one, as soon as there is room for it, and keeps to
+// the rate. A brand that is not due does not delay the others.
+func (r *Refresher) ask(ctx context.Context, c candidate) error {
+	if due, err := r.due(ctx, c); err != nil || !due {
+		return err
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := r.room(ctx); err != nil {
+		return err
+	}
+	if due, err := r.due(ctx, c); err != nil || !due { // it may have been crawled while it waited
+		return err
+	}
+	if err := r.request(ctx, c); err != nil {
+		return err
+	}
+	return delay.For(ctx, r.cfg.Every)
+}
+
+// due reports whether a brand is due, and no crawl of it is running or has just failed.
+func (r *Refresher) due(ctx context.Context, c candidate) (bool, error) {
+	b, err := r.brands.State(ctx, c.domain)
+	if err != nil {
+		return false, fmt.Errorf("fold brand %s: %w", c.domain, err)
+	}
+	return b.Idle(r.cfg.Now()) && c.due(b), nil
+}
+
+func (r *Refresher) request(ctx context.Context, c candidate) error {
+	crawl, err := r.brands.RequestCrawl(ctx, commands.RequestCrawl{
+		Request: c.request, Domain: c.domain, Cause: brand.CauseSchedule, Priority: brand.PriorityBulk,
+		Allowed: r.cfg.Allowed,
+	})
+	var remembered *brand.RememberedError
+	switch {
+	case err == nil:
+		r.opened(c.domain, crawl, c.after)
+		if !crawl.Joined {
+			r.requested.WithLabelValues(c.why).Inc()
+			r.cfg.Logger.Info("background crawl requested", "domain", c.domain, "crawl_id", crawl.ID, "why", c.why)
+		}
+		return nil
+	case errors.Is(err, brand.ErrWithdrawn), errors.Is(err, brand.ErrAlreadyKnown), errors.As(err, &remembered):
+		return nil // decided in the meantime
+	}
+	return fmt.Errorf("request a crawl of %s: %w", c.domain, err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"sort"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	kafkago "github.com/segmentio/kafka-go"
 
 	"letterhead/internal/broker"
@@ -323,4 +325,91 @@ func (t *Transport) watchLag(ctx context.Context) {
 		t.lag.set(lags)
 		t.outage.measured()
 	}
+}
+
+// lagGauge exposes the last measured lag. If it queried the cluster during a scrape, a hanging cluster
+// would block Prometheus.
+type lagGauge struct {
+	description *prometheus.Desc
+
+	mu       sync.Mutex
+	followed []subscription
+	lags     []GroupLag
+}
+
+var _ prometheus.Collector = (*lagGauge)(nil)
+
+func newLagGauge() *lagGauge {
+	return &lagGauge{description: prometheus.NewDesc("letterhead_broker_lag",
+		"Messages of a topic that a group still has to handle. Absent while it cannot be measured.",
+		[]string{"lane", "group"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (g *lagGauge) Describe(to chan<- *prometheus.Desc) { to <- g.description }
+
+// Collect implements prometheus.Collector.
+func (g *lagGauge) Collect(to chan<- prometheus.Metric) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range g.lags {
+		to <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, float64(l.Messages), l.Topic, l.Group)
+	}
+}
+
+func (g *lagGauge) follow(topic, group string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := (subscription{topic, group}); !slices.Contains(g.followed, s) {
+		g.followed = append(g.followed, s)
+	}
+}
+
+func (g *lagGauge) subscriptions() []subscription {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.followed)
+}
+
+func (g *lagGauge) set(lags []GroupLag) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lags = lags
+}
+
+// settle is the number of measurements of the lag without a failed request after which Kafka works again. With
+// DefaultLagEvery that is longer than the longest pause between two attempts, and clients report broken connections
+// until then.
+const settle = 4
+
+// outage logs one line when requests begin to fail and one when none fails any more, not one for each attempt.
+type outage struct {
+	logger *slog.Logger
+	quiet  time.Duration // without a failure, until Kafka works again
+
+	mu          sync.Mutex
+	since, last time.Time // of the failures; zero while there is none
+}
+
+// failed notes that a request failed.
+func (o *outage) failed(msg string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last = time.Now(); !o.since.IsZero() {
+		o.logger.Debug("kafka: "+msg, "error", err)
+		return
+	}
+	o.since = o.last
+	o.logger.Warn("kafka does not work; requests are retried until it does", "request", msg, "error", err)
+}
+
+// measured notes that a measurement of the lag succeeded.
+func (o *outage) measured() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since.IsZero() || time.Since(o.last) < o.quiet {
+		return
+	}
+	o.logger.Info("kafka works again", "failed_for", o.last.Sub(o.since).Round(time.Millisecond), "until", o.last.UTC())
+	o.since = time.Time{}
 }

@@ -79,7 +79,6 @@ func checkOrigin(r *http.Request) *problem {
 	return nil
 }
 
-// authenticate finds the token of the request.
 func (x *exchange) authenticate() error {
 	if x.token != nil {
 		return nil
@@ -121,7 +120,6 @@ func (x *exchange) lookUp(hash [sha256.Size]byte) (*operators.Token, error) {
 	return x.api.Operators.ByHash(x.ctx, hash)
 }
 
-// bearerOf returns the token in the headers.
 func bearerOf(h http.Header) (string, *problem) {
 	sent := h["Authorization"]
 	if len(sent) == 1 {

@@ -202,7 +202,6 @@ func (x *exchange) changeAccount() error {
 	return x.act(action, send, "/accounts/"+url.PathEscape(id), action, x.showAccount)
 }
 
-// setEmail sets the address of a person.
 func (x *exchange) setEmail(path string) error {
 	if x.Form.Get("email") == "" {
 		return wrongInput("email", "Give an e-mail address.")

@@ -16,7 +16,6 @@ import (
 	"letterhead/internal/web"
 )
 
-// exchange is a request and its answer.
 type exchange struct {
 	web.Page
 	*Console

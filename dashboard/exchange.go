@@ -10,7 +10,6 @@ import (
 	"letterhead/projections/sessions"
 )
 
-// exchange is a request and its answer.
 type exchange struct {
 	web.Page
 	*Dashboard
@@ -24,7 +23,6 @@ func (d *Dashboard) cookie() web.Cookie {
 	return web.Cookie{Name: "letterhead_session", Path: d.base + "/dashboard", TLS: d.secure}
 }
 
-// serve answers a request.
 func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) {
 	web.Protect(w.Header())
 	if !web.Clean(w, r) {

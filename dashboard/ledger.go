@@ -53,7 +53,6 @@ var kinds = []kind{
 // allKinds is the value of the filter that selects all types; an empty one selects those that change the balance.
 const allKinds = "all"
 
-// ledgerView is the data of the ledger.
 type ledgerView struct {
 	Filter     ledgerFilter
 	Kinds      []kind

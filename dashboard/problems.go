@@ -25,7 +25,6 @@ var (
 		"Wait a moment, then load this one again.", nil)
 )
 
-// row returns a row of problems.
 func row(when func(error) bool, status int, title, text string) web.Row {
 	return web.Row{When: when, Problem: problem{Status: status, Title: title, Text: text},
 		Expected: status == http.StatusUnauthorized}
@@ -71,7 +70,6 @@ func (x *exchange) fail(err error) {
 	x.Fail(p, "dashboard", x.Logger, func() error { return x.show(p.Status, "problem", view{Title: p.Title, Page: p}) })
 }
 
-// log logs the cause of a problem.
 func (x *exchange) log(p *problem) {
 	level := slog.LevelWarn
 	if p.Status == http.StatusInternalServerError {

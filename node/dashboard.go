@@ -77,7 +77,6 @@ func (a ownAPI) LookUp(ctx context.Context, in dashboard.LookUp) (*web.Answer, e
 	return w, ctx.Err()
 }
 
-// people are the sign-ins of customers.
 type people struct{ node *Node }
 
 func (p people) Enter(ctx context.Context, accountID, token string) (session string, expires time.Time, err error) {

@@ -153,7 +153,6 @@ func (s *Stores) expectLogFile(ctx context.Context) error {
 	return worst
 }
 
-// noLog is a log without events.
 type noLog struct{}
 
 func (noLog) First(context.Context) (eventlog.Recorded, bool, error) {
@@ -306,7 +305,6 @@ func (s *Stores) eachIndex(ctx context.Context, do func(searchindex.Index) error
 	return nil
 }
 
-// compareIndex compares an index with the log.
 func (s *Stores) compareIndex(ctx context.Context, index searchindex.Index) error {
 	accepted, err := s.Database.CurrentLogID(ctx)
 	if err != nil {

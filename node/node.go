@@ -239,7 +239,6 @@ func newLifecycle() *lifecycle {
 	return l
 }
 
-// closing adds a function that close calls.
 func (l *lifecycle) closing(f func() error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -220,7 +220,6 @@ func newProbe(reg prometheus.Registerer, checks map[string]func(context.Context)
 	return p, nil
 }
 
-// run checks until ctx ends.
 func (p *probe) run(ctx context.Context) error {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()

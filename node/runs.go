@@ -53,7 +53,6 @@ func openRun(ctx context.Context, n *Node) ([]part, error) {
 	return []part{{"run", func(ctx context.Context) error { return n.run.beat(ctx, run) }}}, nil
 }
 
-// record records the start of a run.
 func (r *processRun) record(ctx context.Context, run runs.Run) error {
 	err := r.stores.runs.Begin(ctx, run)
 	r.unnoted.Store(&err)

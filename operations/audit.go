@@ -107,7 +107,6 @@ func (v *ledgerAudit) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// one audits one account.
 func (v *ledgerAudit) one(ctx context.Context, id string) error {
 	first, err := v.Log.ReadStream(ctx, account.Stream(id), 0, eventlog.Forward, 1)
 	if err != nil {
@@ -165,7 +164,6 @@ func (v *ledgerAudit) eachRow(ctx context.Context, f func(row *accounts.Account)
 	}
 }
 
-// audit folds an account and compares.
 func (v *ledgerAudit) audit(ctx context.Context, id string) error {
 	// Read the snapshots before the stream: they must not hold more than the stream.
 	claims, err := commands.SnapshotClaims(ctx, v.Snapshots, id)

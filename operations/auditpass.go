@@ -37,7 +37,6 @@ type pass struct {
 	shards []*shard
 }
 
-// shard has some of the accounts.
 type shard struct {
 	*pass
 	accounts map[string]*tracked

@@ -99,7 +99,6 @@ func Import(ctx context.Context, cfg Config, deps Deps) (Result, error) {
 	return run.result, nil
 }
 
-// importRun is one running import.
 type importRun struct {
 	cfg  Config
 	deps Deps

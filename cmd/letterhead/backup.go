@@ -117,7 +117,6 @@ func gaugeOf(p backup.Progress) gauge {
 	return g
 }
 
-// gauge is the progress of long work.
 type gauge struct {
 	// done is a number of items, 0 if they are not counted.
 	done uint64

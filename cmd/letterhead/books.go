@@ -89,7 +89,6 @@ type reportRow struct {
 	object any
 }
 
-// money is a cell with an amount.
 type money struct {
 	minor    int64
 	currency string
@@ -221,7 +220,6 @@ func booksTrialBalance(e *environment) *cobra.Command {
 	return c
 }
 
-// trialBalance is an answer of GET /admin/books/trial-balance.
 type trialBalance struct {
 	Balances []struct {
 		Currency string `json:"currency"`

@@ -56,7 +56,6 @@ func doctorCommand(e *environment) *cobra.Command {
 	return c
 }
 
-// examine runs checks and prints their results.
 func examine(ctx context.Context, e *environment, checks []node.Check, asJSON bool) error {
 	var failed []error
 	for _, check := range checks {

@@ -133,7 +133,6 @@ type pageRest struct {
 	Provisional bool      `json:"provisional"`
 }
 
-// add prints rows.
 func (l listing[T]) add(shown list, rows []row[T]) error {
 	for i := range rows {
 		var object any = rows[i].text

@@ -96,7 +96,6 @@ func (f *replayFlags) prefixes() []string {
 	return out
 }
 
-// replayBroker returns the Kafka of the settings.
 func replayBroker(c config.Config) (kafka.Config, error) {
 	if c.Broker == config.Embedded {
 		return kafka.Config{}, usageError{errors.New("there is no Kafka: LETTERHEAD_BROKER is inprocess")}

@@ -29,7 +29,6 @@ type environment struct {
 	data, listen, baseURL, renderer, roles string // flags
 }
 
-// newRoot builds the command tree.
 func newRoot(e *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "letterhead",
@@ -213,7 +212,6 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// jsonFlag adds --json.
 func jsonFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("json", false, "print JSON")
 }

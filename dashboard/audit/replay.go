@@ -319,7 +319,6 @@ func (r *replay) entry(e *eventlog.Recorded, body eventschemas.Event) ledger.Ent
 	return entry
 }
 
-// validKeys lists the keys that were valid.
 func (a *Auditor) validKeys(ctx context.Context, v *Replay) error {
 	var ids []string
 	for _, k := range v.Now.Keys {

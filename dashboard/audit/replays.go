@@ -206,7 +206,6 @@ func newReplays(a *Auditor) *replays {
 	return s
 }
 
-// close ends all replays.
 func (s *replays) close() {
 	s.mu.Lock()
 	s.closed = true

@@ -125,7 +125,6 @@ func decodeWithin(data []byte, width, height int, bytes, quanta int64) (img *ima
 	return nil, fmt.Errorf("%w: %s", ErrMalformed, line)
 }
 
-// decoding is one instance of the module.
 type decoding struct {
 	ctx    context.Context
 	module api.Module

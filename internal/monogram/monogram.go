@@ -72,7 +72,6 @@ func (m Monogram) Draw(side int) *image.NRGBA {
 	return img
 }
 
-// mask draws an outline.
 func mask(o outline, side int) *image.Alpha {
 	img := image.NewAlpha(image.Rect(0, 0, side, side))
 	z := vector.NewRasterizer(side, side)
@@ -291,7 +290,6 @@ type digest [sha256.Size]byte
 
 func digestOf(domain string) digest { return sha256.Sum256([]byte(domain)) }
 
-// tile returns the color behind the letters.
 func (d digest) tile() color.NRGBA {
 	hue := float64(binary.BigEndian.Uint16(d[:])) / (math.MaxUint16 + 1) * (360 - (mudTo - mudFrom))
 	if hue >= mudFrom {

@@ -32,7 +32,6 @@ func (s segment) count() int {
 	return 0
 }
 
-// box is an axis-aligned rectangle.
 type box struct{ min, max point }
 
 func (b box) width() float64  { return b.max.x - b.min.x }
@@ -88,7 +87,6 @@ func furthest(from, control, to float64) float64 {
 	return (1-t)*(1-t)*from + 2*t*(1-t)*control + t*t*to
 }
 
-// fill adds the outline to a rasterizer.
 func (o outline) fill(z *vector.Rasterizer) {
 	for _, s := range o {
 		var p [3][2]float32
@@ -180,12 +178,10 @@ func (p *pen) disc(x, y, r float64, hole bool) *pen {
 		y).quarter(true, x, y-r).close()
 }
 
-// block draws a rectangle.
 func (p *pen) block(x, y, width, height float64) *pen {
 	return p.move(x, y).line(x+width, y).line(x+width, y+height).line(x, y+height).close()
 }
 
-// rounded draws a square with rounded corners.
 func (p *pen) rounded(side, r float64) *pen {
 	return p.move(r, 0).line(side-r, 0).quarter(false, side, r).
 		line(side, side-r).quarter(true, side-r, side).

@@ -429,7 +429,6 @@ func (s *Shared) ask(q question, group []*caller) {
 	}
 }
 
-// taken is the result of a statement.
 type taken struct {
 	minute  int64
 	used    int64 // of the counter, including the granted ones

@@ -157,7 +157,6 @@ type function struct {
 	do      func(context.Context, call)
 }
 
-// functions are all imports of the module.
 var functions = []function{
 	{"__wbg_new_28c511d9baebfa89", 2, true, func(_ context.Context, c call) { c.returnsNew(failure(c.text(0))) }},
 	{"__wbindgen_string_new", 2, true, func(_ context.Context, c call) { c.returnsNew(c.text(0)) }},

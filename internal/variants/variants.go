@@ -193,7 +193,6 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 // of the map and the policy; measured 165 to 190 bytes in full caches of bodies of 100 to 3,072 bytes.
 const entryOverhead = 190
 
-// memory holds the most used images.
 type memory struct {
 	entries *otter.Cache[Key, Image]
 	limit   int64 // bytes

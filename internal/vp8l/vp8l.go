@@ -174,7 +174,6 @@ func (o *writer) end() {
 	o.scratch = nil
 }
 
-// write writes up to 32 bits.
 func (o *writer) write(value uint32, n int) {
 	o.bits |= uint64(value) << o.n
 	o.n += n
@@ -343,7 +342,6 @@ func predicted(residuals, pixels []uint32, w, h int) (modes []uint32) {
 	return modes
 }
 
-// minus subtracts the channels, each modulo 256.
 func minus(a, b uint32) uint32 {
 	const even = 0x00ff00ff
 	return (even+a&^even-b&^even)&^even | (^uint32(even)+a&even-b&even)&even

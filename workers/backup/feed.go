@@ -82,7 +82,6 @@ func (o logOrigin) behind(after eventlog.Position) feed {
 
 func (o logOrigin) size() uint64 { return 0 }
 
-// backupOrigin contains the events of a backup.
 type backupOrigin struct {
 	place place
 	codec *codec
@@ -93,7 +92,6 @@ func (o backupOrigin) behind(after eventlog.Position) feed { return &segmentFeed
 
 func (o backupOrigin) size() uint64 { return o.m.Events }
 
-// segmentFeed reads the segments after a position.
 type segmentFeed struct {
 	backupOrigin
 	segment int // the next to be read

@@ -151,7 +151,6 @@ func Restore(ctx context.Context, cfg RestoreConfig, from string,
 	return r.out, err
 }
 
-// restore is one run.
 type restore struct {
 	cfg    RestoreConfig
 	from   place

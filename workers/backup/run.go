@@ -125,7 +125,6 @@ type Summary struct {
 	DamagedAssets []string `json:"damaged_assets,omitempty"` // at most maxListed
 }
 
-// maxListed bounds printed lists.
 const maxListed = 20
 
 // Run backs up a source to a folder, or to a bucket if the name is a URL. The source may be in use. The
@@ -165,7 +164,6 @@ func runTo(ctx context.Context, cfg Config, from Source, to place) (sum Summary,
 	return r.sum, r.finish(ctx)
 }
 
-// run is one run of a backup.
 type run struct {
 	cfg   Config
 	from  Source
@@ -267,7 +265,6 @@ func (r *run) adopt(ctx context.Context) error {
 	}
 }
 
-// note adds a segment to the manifest.
 func (r *run) note(f SegmentFile, refs []assetRef, last EventRef) {
 	for _, a := range refs {
 		if a.present {
@@ -420,7 +417,6 @@ func transient(err error) bool {
 		errors.Is(err, assets.ErrUnavailable) || errors.Is(err, sqlstore.ErrUnavailable)
 }
 
-// headOf reads the head of a log.
 func headOf(ctx context.Context, log eventlog.Log, retryAfter time.Duration) (head eventlog.Position, err error) {
 	err = retry(ctx, retryAfter, func() (err error) {
 		head, err = log.Head(ctx)

@@ -237,7 +237,6 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 	return true, nil
 }
 
-// effect carries out a decision.
 func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Decision) (commands.Done, error) {
 	if g := d.Grant; g != nil {
 		return w.accounts.GrantCredits(ctx, commands.GrantCredits{

@@ -21,7 +21,6 @@ type Made struct {
 	Begun eventlog.Position // of its CheckpointBegun in this log
 }
 
-// history is the log of checkpoints.
 type history struct {
 	leaves []proof.Hash
 	last   *Made              // nil before the first
@@ -107,7 +106,6 @@ func (l *Ledger) Origin(ctx context.Context) (string, error) {
 	return h.origin(), nil
 }
 
-// add adds the checkpoint that has begun.
 func (h *history) add(ev eventschemas.LedgerCheckpointed, at time.Time) error {
 	made := &Made{Checkpoint: proof.Checkpoint{Time: at, Position: ev.Position, Accounts: ev.Accounts},
 		Begun: h.begun.Position}

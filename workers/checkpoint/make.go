@@ -127,7 +127,6 @@ func (m *Maker) complete(ctx context.Context, h *history, key note.Signer) error
 		Root: hex.EncodeToString(c.Root[:]), Position: c.Position, Note: signed})
 }
 
-// append appends an event after the history.
 func (m *Maker) append(ctx context.Context, h *history, at time.Time, event eventschemas.Event) error {
 	revision, stream := h.revisions(), eventschemas.CheckpointsStream
 	proposed, err := commands.Proposal(m.Encoder, stream, strconv.FormatUint(revision, 10), event, at, m.Metadata)

@@ -57,7 +57,6 @@ type Worker struct {
 	amounts     *prometheus.GaugeVec
 }
 
-// creditsKey identifies a sum of credits.
 type creditsKey struct{ kind, origin, plan string }
 
 // New returns a worker.

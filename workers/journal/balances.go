@@ -114,14 +114,12 @@ func (b *balances) assertions() []assertion {
 	return all
 }
 
-// opened is an account that has postings.
 type opened struct {
 	target                // without a commodity
 	first       time.Time // booked posting
 	commodities []string
 }
 
-// opened returns the accounts in order.
 func (b *balances) opened() []opened {
 	keys := slices.SortedFunc(maps.Keys(b.sums), target.compare)
 	var all []opened

@@ -148,7 +148,6 @@ func (c *Closer) append(ctx context.Context, month time.Time, event eventschemas
 // anyPosition is at or after every event.
 const anyPosition = ^eventlog.Position(0)
 
-// derivation derives the books of a month.
 type derivation struct {
 	*export
 	digest       *digest
@@ -259,7 +258,6 @@ func (d *digest) entry(e *entry) error {
 	return d.encoder.entry(e)
 }
 
-// sum returns the digest in hex.
 func (d *digest) sum() string {
 	list := sha256.New()
 	for _, id := range slices.Sorted(maps.Keys(d.accounts)) {

@@ -21,7 +21,6 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// bufferBytes is the size of writes.
 const bufferBytes = 1 << 20
 
 // ErrDigest: the journal of a closed month differs from the one that was closed.
@@ -228,7 +227,6 @@ func (e *export) apply(ev bookedEvent) (eventschemas.Event, error) {
 // Opening is the event name of the transactions that open an export.
 const Opening = "OpeningBalance"
 
-// entry is a transaction of the journal.
 type entry struct {
 	id       string    // account and revision, or "opening"
 	booked   time.Time // to which the transaction belongs
@@ -291,7 +289,6 @@ func (e *entry) revisionText() string {
 	return strconv.FormatUint(e.revision, 10)
 }
 
-// encoder writes a journal in one format.
 type encoder interface {
 	entry(e *entry) error
 	// close ends the journal with the balances at the ends of months.

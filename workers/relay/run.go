@@ -34,7 +34,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// reader copies one topic.
 type reader struct {
 	*Relay
 	topic Topic

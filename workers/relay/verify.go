@@ -100,7 +100,6 @@ type newer struct {
 	digest   uint64
 }
 
-// history is the state of one stream.
 type history struct {
 	digests  []uint64 // of the log's events, by revision
 	seen     []uint64 // bits: which of them are in the topic
@@ -284,7 +283,6 @@ func digest(r *eventlog.Recorded) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// part adds bytes preceded by their length.
 func part(to hash.Hash, b []byte) {
 	var length [8]byte
 	binary.BigEndian.PutUint64(length[:], uint64(len(b)))

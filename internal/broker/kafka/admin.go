@@ -23,7 +23,6 @@ const (
 	topicWait = 100 * time.Millisecond
 )
 
-// admin administers the cluster through kafka-go.
 type admin struct {
 	cfg       Config
 	transport *kafkago.Transport
@@ -106,7 +105,6 @@ const (
 	settingMaxMessage = "max.message.bytes"
 )
 
-// states returns the states of topics.
 func (a *admin) states(ctx context.Context, names []string) (map[string]*topicState, error) {
 	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
 		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})

@@ -185,10 +185,8 @@ func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string]
 	return out, nil
 }
 
-// maxGroups limits the groups that are inspected.
 const maxGroups = 256
 
-// subscription is a subscription of this process.
 type subscription struct{ topic, group string }
 
 // lags measures the lag of the groups whose names have the configured prefix, by their committed offsets. also lists
@@ -391,7 +389,6 @@ type outage struct {
 	since, last time.Time // of the failures; zero while there is none
 }
 
-// failed notes that a request failed.
 func (o *outage) failed(msg string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

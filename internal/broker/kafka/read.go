@@ -97,7 +97,6 @@ func ReadTopic(ctx context.Context, cfg Config, topic string, options ReadOption
 	return err
 }
 
-// partitionReader reads one partition.
 type partitionReader struct {
 	admin     *admin
 	topic     string

@@ -11,7 +11,6 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// ask returns the candidates for several questions.
 func (g *generation) ask(ctx context.Context, asks []searchindex.Ask) ([]searchindex.Document, error) {
 	var found []searchindex.Document
 	for _, a := range asks {

@@ -59,7 +59,6 @@ func newClient(s settings, m *metrics) (*client, error) {
 	return &client{base: base, metrics: m, several: len(s.addresses) > 1}, nil
 }
 
-// request is one request to the cluster.
 type request struct {
 	op     string // for metrics and errors
 	method string
@@ -78,7 +77,6 @@ type request struct {
 	accept func(r *request, answer []byte) error
 }
 
-// rejection is an error response.
 type rejection struct {
 	Status int
 	Type   string

@@ -36,7 +36,6 @@ const (
 	templatePriority = 500
 )
 
-// object is a JSON object.
 type object = map[string]any
 
 // meta marks the indices that were created from this template.

@@ -64,7 +64,6 @@ func own(index, mark string) string {
 	return index + mark + hex.EncodeToString(end)
 }
 
-// generation is an existing generation.
 type generation struct {
 	name   string
 	number uint64

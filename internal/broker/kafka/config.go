@@ -240,6 +240,14 @@ func (c Config) topics() []Topic {
 	return all
 }
 
+// topicNames returns the names of topics, with their prefix.
+func (c Config) topicNames() (names []string) {
+	for _, each := range c.topics() {
+		names = append(names, c.KafkaTopic(each.Name))
+	}
+	return names
+}
+
 // KafkaTopic returns the name of a topic with its prefix.
 func (c Config) KafkaTopic(topic string) string { return c.TopicPrefix + topic }
 

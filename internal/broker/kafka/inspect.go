@@ -84,11 +84,7 @@ func Inspect(ctx context.Context, cfg Config) (Report, error) {
 		return report, err
 	}
 	defer a.close()
-	var names []string
-	for _, each := range cfg.topics() {
-		names = append(names, cfg.KafkaTopic(each.Name))
-	}
-	states, err := a.states(ctx, names)
+	states, err := a.states(ctx, cfg.topicNames())
 	if err != nil {
 		return report, fmt.Errorf("inspect kafka: %w", err)
 	}
@@ -167,9 +163,7 @@ func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string]
 	if len(request.Topics) == 0 {
 		return out, nil
 	}
-	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListOffsetsResponse, error) {
-		return a.client.ListOffsets(ctx, request)
-	})
+	answer, err := ask(ctx, askTimeout, a.client.ListOffsets, request)
 	if err != nil {
 		return nil, fmt.Errorf("request offsets: %w", err)
 	}
@@ -204,9 +198,7 @@ func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []su
 				request.Topics[name] = append(request.Topics[name], p.partition)
 			}
 		}
-		answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.OffsetFetchResponse, error) {
-			return a.client.OffsetFetch(ctx, request)
-		})
+		answer, err := ask(ctx, askTimeout, a.client.OffsetFetch, request)
 		if err == nil {
 			err = answer.Error
 		}
@@ -241,9 +233,7 @@ func lag(extents []extent, committed []kafkago.OffsetFetchPartition) (behind int
 
 // groups returns the names of the groups that have the configured prefix, without the prefix.
 func (a *admin) groups(ctx context.Context, also []subscription) ([]string, error) {
-	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListGroupsResponse, error) {
-		return a.client.ListGroups(ctx, &kafkago.ListGroupsRequest{})
-	})
+	answer, err := ask(ctx, askTimeout, a.client.ListGroups, &kafkago.ListGroupsRequest{})
 	if err == nil {
 		err = answer.Error
 	}
@@ -269,11 +259,7 @@ func (a *admin) groups(ctx context.Context, also []subscription) ([]string, erro
 
 // currentLags measures the lag of all groups now.
 func (a *admin) currentLags(ctx context.Context, also []subscription) ([]GroupLag, error) {
-	var names []string
-	for _, each := range a.cfg.topics() {
-		names = append(names, a.cfg.KafkaTopic(each.Name))
-	}
-	topics, err := a.partitions(ctx, names)
+	topics, err := a.partitions(ctx, a.cfg.topicNames())
 	if err != nil {
 		return nil, err
 	}
@@ -286,9 +272,7 @@ func (a *admin) currentLags(ctx context.Context, also []subscription) ([]GroupLa
 
 // partitions returns the numbers of partitions of the topics that exist.
 func (a *admin) partitions(ctx context.Context, names []string) (map[string]int, error) {
-	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
-		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
-	})
+	meta, err := ask(ctx, askTimeout, a.client.Metadata, &kafkago.MetadataRequest{Topics: names})
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)
 	}

@@ -22,9 +22,12 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/domain/signin"
 	"letterhead/domain/statement"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/web"
 	"letterhead/operations"
+	"letterhead/projections/accounts"
+	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 	"letterhead/projections/usage"
 )
@@ -62,9 +65,9 @@ type Deps struct {
 	Operations *operations.Operations
 	Writer     *commands.AccountWriter
 	Quotas     *commands.QuotaWriter
-	Accounts   audit.Accounts
-	Names      audit.Names
-	Keys       audit.Keys
+	Accounts   *accounts.Model
+	Names      *accountnames.Table
+	Keys       *keys.Directory
 	Usage      *usage.Model
 	Ledger     *ledger.Model
 	Audit      *audit.Auditor

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -15,12 +14,10 @@ import (
 	"letterhead/dashboard/audit"
 	"letterhead/domain/account"
 	"letterhead/domain/signin"
-	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
 	"letterhead/internal/config"
 	"letterhead/internal/delay"
 	"letterhead/internal/disk"
-	"letterhead/internal/eventlog"
 	"letterhead/internal/figures"
 	"letterhead/internal/runs"
 	"letterhead/internal/web"
@@ -141,7 +138,7 @@ func (n *Node) newAuditor() (*audit.Auditor, error) {
 	if n.options.Parts.Replays != nil {
 		limits = *n.options.Parts.Replays
 	}
-	a, err := audit.New(audit.Sources{Events: accountEvents{n.Stores.Log}, Accounts: n.Models.Accounts,
+	a, err := audit.New(audit.Sources{Log: n.Stores.Log, Accounts: n.Models.Accounts,
 		Names: n.Stores.Names, Keys: n.Models.Keys, Ledger: n.Models.Ledger, Folded: n.Operations.Reads.Folded,
 		Logger: n.logger, Now: n.Stores.clock.Now, Limits: limits})
 	if err != nil {
@@ -149,36 +146,6 @@ func (n *Node) newAuditor() (*audit.Auditor, error) {
 	}
 	n.life.closing(a.Close)
 	return a, nil
-}
-
-type accountEvents struct{ log eventlog.Log }
-
-func (e accountEvents) Newest(ctx context.Context, accountID string) (uint64, error) {
-	last, err := e.log.ReadStream(ctx, account.Stream(accountID), eventlog.End, eventlog.Backward, 1)
-	switch {
-	case err != nil:
-		return 0, err
-	case len(last) == 0:
-		return 0, fmt.Errorf("account %s: %w", accountID, account.ErrNotFound)
-	}
-	return last[0].Revision, nil
-}
-
-func (e accountEvents) Page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash,
-	limit int) ([]audit.Event, error) {
-	stream := account.Stream(accountID)
-	stored, err := e.log.ReadStream(ctx, stream, from, eventlog.Forward, limit)
-	if err != nil {
-		return nil, err
-	}
-	page := make([]audit.Event, 0, len(stored))
-	for i := range stored {
-		if head, err = commands.Chain.Check(head, stream, from+uint64(i), &stored[i]); err != nil {
-			return page, err
-		}
-		page = append(page, audit.Event{Recorded: stored[i], Head: head})
-	}
-	return page, nil
 }
 
 // noteFigures returns the part that notes the figures of this process, which the console of any node adds up.

@@ -10,6 +10,7 @@ import (
 	"letterhead/dashboard/site"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/web"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
@@ -130,7 +131,7 @@ func TitleOfKey(name, last4 string) string {
 }
 
 // Lines describes entries. Errors: those of the store of names.
-func Lines(ctx context.Context, named Names, entries []ledger.Entry) ([]Line, error) {
+func Lines(ctx context.Context, named *accountnames.Table, entries []ledger.Entry) ([]Line, error) {
 	var ids []string
 	for i := range entries {
 		if entries[i].KeyID != "" {

@@ -66,8 +66,10 @@ const (
 
 // Entry is one row: a name and its id in events. PutAll computes the checksum if it is 0.
 type Entry struct {
-	ID, Name string
-	Checksum int64
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Checksum is copied with the row, so that the copy of a damaged row is damaged. It is 0 if the row has none yet.
+	Checksum int64 `json:"checksum,omitempty"`
 }
 
 func (e Entry) validate() error {

@@ -258,7 +258,7 @@ func (r *restore) putNames(ctx context.Context) error {
 		for len(kept) > 0 {
 			part := kept[:min(namesPage, len(kept))]
 			kept = kept[len(part):]
-			if err := retry(ctx, r.cfg.RetryAfter, func() error { return r.to.Names.Put(ctx, part) }); err != nil {
+			if err := retry(ctx, r.cfg.RetryAfter, func() error { return r.to.Names.PutAll(ctx, part) }); err != nil {
 				return err
 			}
 			r.out.Names += uint64(len(part))

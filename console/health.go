@@ -110,13 +110,11 @@ type rebuildReport struct {
 
 func (x *exchange) showRebuild() error {
 	v := rebuildView{Name: x.Request.PathValue("name"), Refresh: refreshHealth}
-	var models struct {
-		Projections []adminapi.ReadModel `json:"projections"`
-	}
-	if err := x.get("/admin/projections", nil, &models); err != nil {
+	var models []adminapi.ReadModel
+	if _, err := x.rows("/admin/projections", nil, "projections", &models); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(models.Projections, func(m adminapi.ReadModel) bool { return m.Name == v.Name }) {
+	if !slices.ContainsFunc(models, func(m adminapi.ReadModel) bool { return m.Name == v.Name }) {
 		return errNoPage
 	}
 	if _, err := x.unknown(x.get("/admin/projections/"+url.PathEscape(v.Name)+"/rebuild", nil, &v)); err != nil {

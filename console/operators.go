@@ -31,9 +31,7 @@ func (x *exchange) showOperators() error {
 		query.Set("state", "active")
 	}
 	v.State = query.Get("state")
-	return x.list("/admin/tokens", query, &v, func() error {
-		return x.show(http.StatusOK, "operators", view{Title: "Operators", Section: "Operators", Page: v})
-	})
+	return x.list("/admin/tokens", query, "operators", view{Title: "Operators", Section: "Operators", Page: &v})
 }
 
 func (x *exchange) issueToken() error {
@@ -81,9 +79,7 @@ func (actionsView) Page(stream string) string {
 
 func (x *exchange) showActions() error {
 	v := actionsView{Query: x.filter("actor", "stream", "cursor")}
-	return x.list("/admin/actions", v.Query, &v, func() error {
-		return x.show(http.StatusOK, "actions", view{Title: "Actions", Section: "Actions", Page: v})
-	})
+	return x.list("/admin/actions", v.Query, "actions", view{Title: "Actions", Section: "Actions", Page: &v})
 }
 
 // signInView is the data of the page that a link leads to.

@@ -221,16 +221,8 @@ func newProbe(reg prometheus.Registerer, checks map[string]func(context.Context)
 }
 
 func (p *probe) run(ctx context.Context) error {
-	tick := time.NewTicker(probeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			p.check(ctx)
-		}
-	}
+	delay.Every(ctx, probeEvery, func() { p.check(ctx) })
+	return nil
 }
 
 // check probes all services concurrently, so that those that hang do not delay each other's results.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"letterhead/domain/plan"
@@ -111,15 +112,10 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 // isUnavailable reports whether retrying may help against an error of a shared service. A rejected event store counts
 // too: it may be replaced by the right one, or an operator may accept it.
 func isUnavailable(err error) bool {
-	for _, known := range []error{
+	return slices.ContainsFunc([]error{
 		errUnavailable, eventlog.ErrUnavailable, eventlog.ErrLoss, sqlstore.ErrUnavailable, searchindex.ErrUnavailable,
 		assets.ErrUnavailable, context.DeadlineExceeded,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
+	}, func(known error) bool { return errors.Is(err, known) })
 }
 
 const (

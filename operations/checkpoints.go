@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,10 +138,8 @@ func (o *Checkpoints) Make(ctx context.Context, by commands.Request, since time.
 	case errors.Is(err, checkpoint.ErrBusy):
 		return Checkpoint{}, fmt.Errorf("%w: %w", commands.ErrBusy, err)
 	}
-	for _, known := range keyFaults {
-		if errors.Is(err, known) {
-			return Checkpoint{}, fmt.Errorf("%w: %w", ErrNoCheckpoint, err)
-		}
+	if slices.ContainsFunc(keyFaults, func(known error) bool { return errors.Is(err, known) }) {
+		err = fmt.Errorf("%w: %w", ErrNoCheckpoint, err)
 	}
 	return Checkpoint{}, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 )
@@ -498,18 +499,12 @@ func (s *Shared) give(ctx context.Context, key Key, units, minute int64) error {
 // Run regularly deletes old counters and ceilings, a bounded number at a time, until ctx ends; then it returns
 // nil. It is enough to run it in one process, and safe to run it in several.
 func (s *Shared) Run(ctx context.Context) error {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	delay.Every(ctx, sweepEvery, func() {
 		if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.logger.WarnContext(ctx, "old rate-limit counters could not be deleted", slog.Any("error", err))
 		}
-	}
+	})
+	return nil
 }
 
 // Sweep deletes old counters and ceilings and returns the number of deleted counters. Errors:

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -256,13 +257,8 @@ func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Deci
 
 // refused reports whether a rule of the account refuses the effect, so that trying again does not help.
 func refused(err error) bool {
-	for _, rule := range []error{
+	return slices.ContainsFunc([]error{
 		account.ErrInvalid, account.ErrNotFound, account.ErrClosed, account.ErrCreditLimit, account.ErrPaymentMismatch,
 		account.ErrUnknownPayment, account.ErrRefundTooLarge, commands.ErrInvalidRequest,
-	} {
-		if errors.Is(err, rule) {
-			return true
-		}
-	}
-	return false
+	}, func(rule error) bool { return errors.Is(err, rule) })
 }

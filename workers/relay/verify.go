@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"maps"
 	"slices"
 	"strings"
 
@@ -245,12 +246,7 @@ func (v *verifier) compareNewer(ctx context.Context) error {
 
 // findMissing reports missing events, and events out of order in streams that miss none.
 func (v *verifier) findMissing() {
-	names := make([]string, 0, len(v.streams))
-	for name := range v.streams {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(v.streams)) {
 		h := v.streams[name]
 		missing := false
 		for revision := range uint64(h.required) {

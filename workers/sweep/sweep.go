@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -311,13 +312,8 @@ func isUnavailable(ctx context.Context, err error) bool {
 
 // permanent reports whether later sweeps would fail, too: this release cannot decide on the stream.
 func permanent(err error) bool {
-	for _, fault := range []error{
+	return slices.ContainsFunc([]error{
 		account.ErrNotFound, eventlog.ErrCorrupt, eventlog.ErrInvalid,
 		eventschemas.ErrDamaged, eventschemas.ErrUnknownType, eventschemas.ErrUnknownVersion,
-	} {
-		if errors.Is(err, fault) {
-			return true
-		}
-	}
-	return false
+	}, func(fault error) bool { return errors.Is(err, fault) })
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -337,12 +338,8 @@ func (c *Config) readQuery(query string) []error {
 		}
 	}
 	if unknown {
-		names := make([]string, 0, len(urlSettings))
-		for name := range urlSettings {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		errs = append(errs, fmt.Errorf("unknown setting; the settings are %s", strings.Join(names, ", ")))
+		errs = append(errs, fmt.Errorf("unknown setting; the settings are %s",
+			strings.Join(slices.Sorted(maps.Keys(urlSettings)), ", ")))
 	}
 	return errs
 }

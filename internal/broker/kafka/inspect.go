@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +16,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 )
 
 // Report is the result of Inspect.
@@ -249,12 +250,7 @@ func (a *admin) groups(ctx context.Context, also []subscription) ([]string, erro
 			seen[name] = true
 		}
 	}
-	var out []string
-	for name := range seen {
-		out = append(out, name)
-	}
-	sort.Strings(out)
-	return out, nil
+	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 // currentLags measures the lag of all groups now.
@@ -287,26 +283,15 @@ func (a *admin) partitions(ctx context.Context, names []string) (map[string]int,
 
 // watchLag updates the lag gauge until ctx ends.
 func (t *Transport) watchLag(ctx context.Context) {
-	tick := time.NewTicker(t.cfg.LagEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	delay.Every(ctx, t.cfg.LagEvery, func() {
 		lags, err := t.admin.currentLags(ctx, t.lag.subscriptions())
-		if err != nil {
-			// Remove the last measurement, which could hide a growing lag.
-			t.lag.set(nil)
-			if ctx.Err() == nil {
-				t.outage.failed("measure the lag", err)
-			}
-			continue
+		t.lag.set(lags) // none after an error: the last measurement could hide a growing lag
+		if err == nil {
+			t.outage.measured()
+		} else if ctx.Err() == nil {
+			t.outage.failed("measure the lag", err)
 		}
-		t.lag.set(lags)
-		t.outage.measured()
-	}
+	})
 }
 
 // lagGauge exposes the last measured lag. If it queried the cluster during a scrape, a hanging cluster

@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -283,15 +284,10 @@ func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Messag
 
 // isPermanent reports whether an error is permanent, so that retries are useless.
 func isPermanent(err error) bool {
-	for _, e := range []error{
+	return slices.ContainsFunc([]error{
 		sarama.ErrMessageSizeTooLarge, sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed,
 		sarama.ErrInvalidTopic, sarama.ErrShuttingDown, sarama.ErrClosedClient,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return errors.As(err, new(sarama.ConfigurationError))
+	}, func(e error) bool { return errors.Is(err, e) }) || errors.As(err, new(sarama.ConfigurationError))
 }
 
 func byKey(messages []*message.Message) map[string][]*message.Message {

@@ -21,16 +21,6 @@ import (
 	"letterhead/projections/accounts"
 )
 
-func accountCommand(e *environment) *cobra.Command {
-	return group("account", "Create, show, suspend and change accounts",
-		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e),
-		accountSignOut(e), accountSignInEmail(e), accountNote(e),
-		accountChange(e, "suspend", "suspended", "Reject every request of an account"),
-		accountChange(e, "reinstate", "reinstated", "End a suspension"),
-		accountChange(e, "close", "closed", "Close an account permanently and erase its names"),
-	)
-}
-
 func accountCreate(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "create", Short: "Create an account with a secret and a publishable key",
 		Args: exactArgs()}

@@ -186,11 +186,6 @@ func atMostOneArg(name string) cobra.PositionalArgs {
 	}
 }
 
-func billingCommand(e *environment) *cobra.Command {
-	return group("billing", "Payments through a payment processor", billingCheckout(e), billingInbox(e), billingLink(e),
-		billingReconcile(e))
-}
-
 func billingReconcile(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "reconcile FILE.csv", Short: "Compare a payment processor's balance export with the ledger",

@@ -25,11 +25,6 @@ import (
 	"letterhead/workers/journal"
 )
 
-func booksCommand(e *environment) *cobra.Command {
-	return group("books", "Report revenue, deferred revenue, usage and balances", booksRevenue(e), booksDeferred(e),
-		booksUsage(e), booksTrialBalance(e), booksBreakage(e), booksClose(e), booksStatus(e))
-}
-
 // reportWriter writes the rows of a report as a table, as CSV or as JSON lines.
 type reportWriter struct {
 	asJSON, asCSV *bool

@@ -14,18 +14,6 @@ import (
 	"letterhead/projections/brands"
 )
 
-func brandCommand(e *environment) *cobra.Command {
-	return group("brand", "Show and change brands",
-		brandGet(e), brandList(e), brandOverride(e),
-		brandDecision(e, "remove-override DOMAIN FIELD", "Let crawls decide a field again", "DELETE",
-			"/admin/brands/{DOMAIN}/overrides/{FIELD}"),
-		brandDecision(e, "claim DOMAIN", "Mark a brand as claimed by its owner", "POST",
-			"/admin/brands/{DOMAIN}/claim"),
-		brandDecision(e, "withdraw DOMAIN", "Remove a brand permanently at its owner's request", "POST",
-			"/admin/brands/{DOMAIN}/withdraw"),
-	)
-}
-
 func brandGet(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "get IDENTIFIER", Short: "Print a brand as the API answers it, without a charge",
 		Args: exactArgs("IDENTIFIER")}

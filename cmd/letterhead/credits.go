@@ -18,11 +18,6 @@ import (
 	"letterhead/projections/payments"
 )
 
-func creditsCommand(e *environment) *cobra.Command {
-	return group("credits", "Grant credits, refund payments and reverse charges", creditsGrant(e), creditsRefund(e),
-		creditsReverse(e))
-}
-
 func creditsGrant(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "grant", Short: "Add credits; a payment id can be used only once", Args: exactArgs()}
 	c.Flags().String("account", "", "account id")
@@ -118,11 +113,6 @@ func (m moved) print(e *environment, asJSON bool, what string) error {
 	}
 	_, err := fmt.Fprintf(e.stdout, "account %s: %s%s; balance %d\n", m.Account, what, note, m.Balance)
 	return err
-}
-
-func paymentCommand(e *environment) *cobra.Command {
-	return group("payment", "List and show payments and their refunds, and record fees", paymentList(e), paymentShow(e),
-		paymentFee(e))
 }
 
 func paymentList(e *environment) *cobra.Command {

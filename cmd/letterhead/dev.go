@@ -13,10 +13,6 @@ import (
 	"letterhead/workers/generate"
 )
 
-func devCommand(e *environment) *cobra.Command {
-	return group("dev", "Make data for tests, demonstrations and measurements", devGenerate(e))
-}
-
 func devGenerate(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "generate", Short: "Fill an empty data folder with a generated history of accounts", Args: exactArgs(),

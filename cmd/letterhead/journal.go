@@ -21,10 +21,6 @@ import (
 	"letterhead/workers/journal"
 )
 
-func journalCommand(e *environment) *cobra.Command {
-	return group("journal", "Export the double entry of all accounts", journalExport(e))
-}
-
 func journalExport(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "export", Short: "Write the journal to a file", Args: exactArgs()}
 	output := c.Flags().StringP("output", "o", "", "file to write; - is standard output")
@@ -109,10 +105,6 @@ func readChart(name string) (journal.Chart, error) {
 		return chart, fmt.Errorf("--chart %s: %w", name, err)
 	}
 	return chart, nil
-}
-
-func statementCommand(e *environment) *cobra.Command {
-	return group("statement", "Show statements of accounts", statementShow(e))
 }
 
 func statementShow(e *environment) *cobra.Command {

@@ -20,10 +20,6 @@ import (
 	"letterhead/operations"
 )
 
-func keyCommand(e *environment) *cobra.Command {
-	return group("key", "Issue, list and revoke API keys", keyIssue(e), keyList(e), keyRevoke(e))
-}
-
 func keyIssue(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "issue", Short: "Issue a key; it is shown once", Args: exactArgs()}
 	c.Flags().String("account", "", "account id")
@@ -218,11 +214,6 @@ func keyRevoke(e *environment) *cobra.Command {
 		return done.print(e, "key "+x.args[0]+" revoked")
 	})
 	return c
-}
-
-func adminCommand(e *environment) *cobra.Command {
-	return group("admin", "Manage access to the admin API and the operators' console", adminLoginLink(e),
-		group("token", "Issue, list and revoke tokens of operators", tokenIssue(e), tokenList(e), tokenRevoke(e)))
 }
 
 func scopeFlag(c *cobra.Command) {

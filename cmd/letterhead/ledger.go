@@ -20,12 +20,6 @@ import (
 // listPage is the number of rows that a listing reads at a time.
 const listPage = 500
 
-func ledgerCommand(e *environment) *cobra.Command {
-	return group("ledger", "Show, verify and prove grants, charges and reversals", ledgerShow(e), ledgerVerify(e),
-		ledgerUndelivered(e),
-		ledgerCheckpoint(e), ledgerProve(e), ledgerCheck(e), ledgerKey(e))
-}
-
 func ledgerShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")

@@ -22,11 +22,6 @@ import (
 	"letterhead/projections/search"
 )
 
-func projectionsCommand(e *environment) *cobra.Command {
-	return group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e),
-		projectionsVerify(e))
-}
-
 func projectionsList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "Show the state of every read model", Args: exactArgs()}
 	c.Flags().String("state", "", "only read models in this state: "+strings.Join(engine.States, ", "))
@@ -291,10 +286,6 @@ func printRebuilt(w io.Writer, c operations.Rebuilt, asJSON bool) error {
 		}
 	}
 	return nil
-}
-
-func upgradeCommand(e *environment) *cobra.Command {
-	return group("upgrade", "Show and finish the upgrade of a cluster", upgradeStatus(e), upgradeFinish(e))
 }
 
 func upgradeStatus(e *environment) *cobra.Command {

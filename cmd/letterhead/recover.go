@@ -17,10 +17,6 @@ import (
 	"letterhead/workers/loss"
 )
 
-func recoverCommand(e *environment) *cobra.Command {
-	return group("recover", "Recover a damaged service", acceptLossCommand(e))
-}
-
 type acceptOptions struct {
 	reason    string
 	yes, json bool

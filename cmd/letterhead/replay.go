@@ -223,10 +223,6 @@ func (r revisions) add(revision uint64) (revisions, bool) {
 	return r, true
 }
 
-func eventsCommand(e *environment) *cobra.Command {
-	return group("events", "Print and replay the event log", eventsTail(e), replayCommand(e))
-}
-
 func eventsTail(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "tail", Short: "Print events as they are appended", Args: exactArgs()}
 	from := c.Flags().Int64("from", -1, "begin after this position; 0 is the beginning of the log (default: its end)")

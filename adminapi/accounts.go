@@ -178,7 +178,7 @@ func (x *exchange) openAccount() error {
 		return err
 	}
 	created, err := x.api.Operations.Accounts.Create(x.ctx, x.by(), in.Name, in.Plan)
-	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
+	if err := x.confirmed(err); err != nil {
 		return err
 	}
 	// With commands.ErrNotSeen the keys exist as well. Their texts are stored nowhere: only this answer has them.
@@ -189,16 +189,18 @@ func (x *exchange) openAccount() error {
 		k.Key = ""
 		remembered.Keys = append(remembered.Keys, k)
 	}
-	x.unconfirmed(err)
 	return x.answerOnce(http.StatusCreated, created, remembered)
 }
 
-// unconfirmed marks an answer about something that was done, and that not every node has confirmed yet.
-func (x *exchange) unconfirmed(err error) {
-	if errors.Is(err, commands.ErrNotSeen) {
-		x.Header().Set("X-Unconfirmed", "true")
-		x.api.Logger.Warn("an action of an operator is recorded but not confirmed", "request_id", x.ID, "error", err)
+// confirmed returns an error, unless it means that something was done and that not every node has confirmed it yet. Then
+// it marks the answer.
+func (x *exchange) confirmed(err error) error {
+	if !errors.Is(err, commands.ErrNotSeen) {
+		return err
 	}
+	x.Header().Set("X-Unconfirmed", "true")
+	x.api.Logger.Warn("an action of an operator is recorded but not confirmed", "request_id", x.ID, "error", err)
+	return nil
 }
 
 // decision is the answer to a change of an account.
@@ -216,8 +218,7 @@ func (x *exchange) enforced(id string, done commands.Done, err error) error {
 	if unseen := x.api.Operations.Reads.AwaitKeys(x.ctx, done.Position); unseen != nil {
 		err = errors.Join(err, commands.ErrNotSeen, unseen)
 	}
-	x.unconfirmed(err)
-	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
+	return x.reply(decision{id, done.Balance, done.Repeated}, x.confirmed(err))
 }
 
 func (x *exchange) changePlan(id string, in struct {

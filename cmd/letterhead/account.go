@@ -26,7 +26,7 @@ func accountCreate(e *environment) *cobra.Command {
 		Args: exactArgs()}
 	c.Flags().String("name", "", "name of the account's holder")
 	c.Flags().String("plan", string(plan.Free), "free, starter, growth or custom")
-	show(e, c, "POST", "/admin/accounts", func(_ *client, created operations.NewAccount) error {
+	return show(e, c, "POST", "/admin/accounts", func(_ *client, created operations.NewAccount) error {
 		if created.Account.Name == "" { // it is a repeat
 			fmt.Fprintf(e.stdout, "account %s\n", created.Account.ID)
 			for _, k := range created.Keys {
@@ -42,14 +42,13 @@ func accountCreate(e *environment) *cobra.Command {
 		_, err := fmt.Fprintln(e.stdout, "The keys are shown only now; only their hashes are stored.")
 		return err
 	})
-	return c
 }
 
 func accountShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID")}
 	asOfFlag(c)
 	asJSON := jsonFlag(c)
-	act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a adminapi.Account) error {
+	return act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a adminapi.Account) error {
 		switch {
 		case *asJSON:
 			return printJSON(e.stdout, row[adminapi.Account]{text: x.answer}.without("opened_at"))
@@ -63,7 +62,6 @@ func accountShow(e *environment) *cobra.Command {
 			a.Lookups.Count, a.Lookups.Month, a.OpenedAt.Format(time.RFC3339))
 		return err
 	})
-	return c
 }
 
 func (e *environment) printPast(a *adminapi.Account) error {
@@ -140,27 +138,24 @@ func used(a *adminapi.Account) string {
 func accountPlan(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "plan ID PLAN", Short: "Move an account to another plan immediately",
 		Args: exactArgs("ID", "PLAN")}
-	act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done decided) error {
+	return act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done decided) error {
 		return done.print(e, "plan "+x.args[1])
 	})
-	return c
 }
 
 func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
 	c := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs("ID")}
-	act(e, c, "POST", "/admin/accounts/{ID}/"+verb,
+	return act(e, c, "POST", "/admin/accounts/{ID}/"+verb,
 		func(_ *client, done decided) error { return done.print(e, outcome) })
-	return c
 }
 
 func accountNote(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account",
 		Args: exactArgs("ID", "TEXT")}
-	act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
+	return act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
 		_, err := fmt.Fprintf(e.stdout, "account %s: note added\n", done.Account)
 		return err
 	})
-	return c
 }
 
 // decided is a decision about an account as the admin API answers it.
@@ -183,10 +178,9 @@ func accountLoginLink(e *environment) *cobra.Command {
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("person", signin.Owner, "id of the person, if several sign in to the account; not a name or an "+
 		"address, because events keep it forever")
-	show(e, c, "POST", "/admin/accounts/{account}/login-link", func(_ *client, link operations.LoginLink) error {
+	return show(e, c, "POST", "/admin/accounts/{account}/login-link", func(_ *client, link operations.LoginLink) error {
 		return printLink(e, link, signin.LinkLifetime)
 	})
-	return c
 }
 
 const anotherLink = "; run it again (each run issues another link)"
@@ -203,7 +197,7 @@ func accountSignOut(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "sign-out ID", Short: "Sign the people of an account out of its dashboard",
 		Args: exactArgs("ID")}
 	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
-	act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done decided) error {
+	return act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done decided) error {
 		note := ""
 		if done.Repeated {
 			note = ": there was no open session and no link that could be used"
@@ -212,7 +206,6 @@ func accountSignOut(e *environment) *cobra.Command {
 			cmp.Or(*person, "all people"), note)
 		return err
 	})
-	return c
 }
 
 func accountSignInEmail(e *environment) *cobra.Command {

@@ -28,19 +28,17 @@ func billingCheckout(e *environment) *cobra.Command {
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("pack", "", "name of a pack")
 	c.Flags().String("price", "", "id of a price")
-	show(e, c, "POST", "/admin/billing/checkouts", func(_ *client, session operations.CheckoutSession) error {
+	return show(e, c, "POST", "/admin/billing/checkouts", func(_ *client, session operations.CheckoutSession) error {
 		_, err := fmt.Fprintln(e.stdout, session.URL)
 		return err
 	})
-	return c
 }
 
 func billingInbox(e *environment) *cobra.Command {
 	c := group("inbox", "Events of the payment processor that were not applied", billingInboxShow(e),
 		billingInboxReplay(e), billingInboxDismiss(e))
 	c.Flags().String("state", "", "only events in this state: inbox, waiting or new")
-	openReports.command(e, c)
-	return c
+	return openReports.command(e, c)
 }
 
 // openReports are the reports that were not applied.
@@ -165,7 +163,7 @@ func billingLink(e *environment) *cobra.Command {
 	named(c, "payment", "payment_id")
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("processor", domain.Stripe, "name of the processor")
-	act(e, c, "POST", "/admin/billing/links", func(_ *client, link operations.Link) error {
+	return act(e, c, "POST", "/admin/billing/links", func(_ *client, link operations.Link) error {
 		what := "customer " + link.Customer
 		if link.PaymentID != "" {
 			what = "payment " + link.PaymentID
@@ -173,7 +171,6 @@ func billingLink(e *environment) *cobra.Command {
 		_, err := fmt.Fprintf(e.stdout, "%s is linked to account %s\n", what, link.AccountID)
 		return err
 	})
-	return c
 }
 
 // atMostOneArg accepts one argument or none.

@@ -205,14 +205,13 @@ func booksTrialBalance(e *environment) *cobra.Command {
 	chart := chartFlag(c)
 	notSent(c, "chart")
 	r := reportFlags(c, "currency", "account", "code", "debit", "credit", "state")
-	act(e, c, "GET", "/admin/books/trial-balance", func(_ *client, answer trialBalance) error {
+	return act(e, c, "GET", "/admin/books/trial-balance", func(_ *client, answer trialBalance) error {
 		codes, err := readChart(*chart)
 		if err != nil {
 			return err
 		}
 		return r.write(e.stdout, answer.rows(codes, r))
 	})
-	return c
 }
 
 type trialBalance struct {
@@ -389,7 +388,7 @@ func monthObject(m row[operations.Month]) any {
 
 func booksStatus(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "status", Short: "Show which months are closed", Args: exactArgs()}
-	listing[operations.Month]{
+	return listing[operations.Month]{
 		path: "/admin/books/months", field: "months", titles: "MONTH\tSTATE\tCLOSED\tTRANSACTIONS\tDIGEST",
 		cells: func(m *operations.Month) []any {
 			if m.Transactions == nil {
@@ -399,5 +398,4 @@ func booksStatus(e *environment) *cobra.Command {
 		},
 		object: monthObject,
 	}.command(e, c)
-	return c
 }

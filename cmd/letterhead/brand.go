@@ -97,7 +97,7 @@ func brandOverride(e *environment) *cobra.Command {
 func brandDecision(e *environment, use, short, method, path string) *cobra.Command {
 	words := strings.Fields(use)
 	c := &cobra.Command{Use: use, Short: short, Args: exactArgs(words[1:]...)}
-	act(e, c, method, path, func(x *client, done decidedBrand) error {
+	return act(e, c, method, path, func(x *client, done decidedBrand) error {
 		what := words[0] + " is done"
 		if method == http.MethodDelete {
 			what = x.args[1] + " is left to crawls"
@@ -105,5 +105,4 @@ func brandDecision(e *environment, use, short, method, path string) *cobra.Comma
 		_, err := fmt.Fprintf(e.stdout, "%s: %s\n", done.Domain, what)
 		return err
 	})
-	return c
 }

@@ -31,10 +31,9 @@ func creditsGrant(e *environment) *cobra.Command {
 	moneyFlags(c)
 	c.Flags().Int64("tax", 0, "the part of the money that is tax, in minor units (cents)")
 	asJSON := jsonFlag(c)
-	act(e, c, "POST", "/admin/accounts/{account}/grants", func(_ *client, done moved) error {
+	return act(e, c, "POST", "/admin/accounts/{account}/grants", func(_ *client, done moved) error {
 		return done.print(e, *asJSON, fmt.Sprintf("%d credits granted", *amount))
 	})
-	return c
 }
 
 func creditsRefund(e *environment) *cobra.Command {
@@ -84,10 +83,9 @@ func creditsReverse(e *environment) *cobra.Command {
 	c.Flags().String("account", "", "account id")
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
 	asJSON := jsonFlag(c)
-	act(e, c, "POST", "/admin/accounts/{account}/reversals", func(_ *client, done moved) error {
+	return act(e, c, "POST", "/admin/accounts/{account}/reversals", func(_ *client, done moved) error {
 		return done.print(e, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", done.Charges, *requestID))
 	})
-	return c
 }
 
 // moved is a change of an account's credits as the admin API answers it.
@@ -143,10 +141,9 @@ func paymentList(e *environment) *cobra.Command {
 func paymentShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show a payment, its refunds and its fees", Args: exactArgs("ID")}
 	c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
-	show(e, c, "GET", "/admin/payments/{ID}", func(_ *client, p payments.Payment) error {
+	return show(e, c, "GET", "/admin/payments/{ID}", func(_ *client, p payments.Payment) error {
 		return printPayment(e.stdout, &p)
 	})
-	return c
 }
 
 func paymentFee(e *environment) *cobra.Command {

@@ -33,7 +33,7 @@ func keyIssue(e *environment) *cobra.Command {
 		"of a publishable key: a site whose pages may use it, such as https://acme.com "+
 			"or https://*.acme.com; may be repeated (default: all)")
 	named(c, "origin", "origins")
-	show(e, c, "POST", "/admin/accounts/{account}/keys", func(_ *client, issued operations.Key) error {
+	return show(e, c, "POST", "/admin/accounts/{account}/keys", func(_ *client, issued operations.Key) error {
 		if issued.Key == "" {
 			_, err := io.WriteString(e.stdout, lost("key", issued.ID, "key"))
 			return err
@@ -43,7 +43,6 @@ func keyIssue(e *environment) *cobra.Command {
 			issued.ID, termLines(issued.KeyTerms), issued.Key)
 		return err
 	})
-	return c
 }
 
 func termLines(t account.KeyTerms) string {
@@ -210,10 +209,9 @@ func (k *listedKey) cells() []any {
 func keyRevoke(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is rejected",
 		Args: exactArgs("KEY_ID")}
-	act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done decided) error {
+	return act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done decided) error {
 		return done.print(e, "key "+x.args[0]+" revoked")
 	})
-	return c
 }
 
 func scopeFlag(c *cobra.Command) {
@@ -225,10 +223,9 @@ func adminLoginLink(e *environment) *cobra.Command {
 		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink}}
 	c.Flags().String("operator", "", "name of the operator who signs in; it is shown with the operator's actions")
 	scopeFlag(c)
-	show(e, c, "POST", "/admin/login-links", func(_ *client, link operations.LoginLink) error {
+	return show(e, c, "POST", "/admin/login-links", func(_ *client, link operations.LoginLink) error {
 		return printLink(e, link, operator.LinkLifetime)
 	})
-	return c
 }
 
 func tokenIssue(e *environment) *cobra.Command {
@@ -236,7 +233,7 @@ func tokenIssue(e *environment) *cobra.Command {
 	c.Flags().String("name", "", "a name for the token, to recognize it")
 	scopeFlag(c)
 	expiresFlag(c)
-	show(e, c, "POST", "/admin/tokens", func(x *client, issued operations.Token) error {
+	return show(e, c, "POST", "/admin/tokens", func(x *client, issued operations.Token) error {
 		if issued.Token == "" {
 			_, err := io.WriteString(e.stdout, lost("token", issued.ID, "admin token"))
 			return err
@@ -249,7 +246,6 @@ func tokenIssue(e *environment) *cobra.Command {
 			issued.ID, issued.Scope, issued.Token, where)
 		return err
 	})
-	return c
 }
 
 func tokenList(e *environment) *cobra.Command {
@@ -257,7 +253,7 @@ func tokenList(e *environment) *cobra.Command {
 	c.Flags().String("state", "",
 		"only tokens that are active, expired, revoked, or ended, which is expired or revoked")
 	c.Flags().String("scope", "", "only tokens with this scope: read, support, finance or admin")
-	listing[operations.Token]{
+	return listing[operations.Token]{
 		path: "/admin/tokens", field: "tokens", page: wholePage,
 		titles: "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES",
 		cells: func(t *operations.Token) []any {
@@ -280,14 +276,13 @@ func tokenList(e *environment) *cobra.Command {
 			}),
 		},
 	}.command(e, c)
-	return c
 }
 
 func tokenRevoke(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "revoke ID", Short: "Revoke a token; the next request with it is rejected",
 		Args: exactArgs("ID")}
 	c.Flags().Bool("erase-name", false, "also erase the name of the token")
-	act(e, c, "DELETE", "/admin/tokens/{ID}", func(_ *client, done struct {
+	return act(e, c, "DELETE", "/admin/tokens/{ID}", func(_ *client, done struct {
 		ID       string
 		Repeated bool
 	}) error {
@@ -298,5 +293,4 @@ func tokenRevoke(e *environment) *cobra.Command {
 		_, err := fmt.Fprintf(e.stdout, "token %s revoked%s\n", done.ID, note)
 		return err
 	})
-	return c
 }

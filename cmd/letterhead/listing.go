@@ -53,13 +53,14 @@ func by[T any, K cmp.Ordered](name string, key func(*T) K) order[T] {
 }
 
 // command makes a command print the listing. It adds the options --json and, with orders, --sort.
-func (l listing[T]) command(e *environment, c *cobra.Command) {
+func (l listing[T]) command(e *environment, c *cobra.Command) *cobra.Command {
 	var sort func([]row[T], pageRest) error
 	if l.orders != nil {
 		sort = l.sortFlag(c)
 	}
 	asJSON := jsonFlag(c)
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error { return l.list(x, e, *asJSON, sort) })
+	return c
 }
 
 // list prints the listing, each page sorted by sort unless that is nil. A provisional table has a line that says so.

@@ -25,7 +25,7 @@ import (
 func projectionsList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "Show the state of every read model", Args: exactArgs()}
 	c.Flags().String("state", "", "only read models in this state: "+strings.Join(engine.States, ", "))
-	listing[engine.Status]{path: "/admin/projections", field: "projections",
+	return listing[engine.Status]{path: "/admin/projections", field: "projections",
 		titles: "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tKEPT\tERROR",
 		cells: func(m *engine.Status) []any {
 			kept := ""
@@ -41,7 +41,6 @@ func projectionsList(e *environment) *cobra.Command {
 			by("lag", func(m *engine.Status) uint64 { return uint64(m.Lag) }),
 		},
 	}.command(e, c)
-	return c
 }
 
 func projectionsVerify(e *environment) *cobra.Command {

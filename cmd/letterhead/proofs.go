@@ -30,11 +30,10 @@ func ledgerCheckpoint(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "checkpoint", Short: "Make a signed checkpoint of the ledger", Args: exactArgs()}
 	c.Flags().String("since", "",
 		"only if there is no checkpoint from this time on; else print the last one: "+timeForms)
-	show(e, c, "POST", "/admin/ledger/checkpoints", func(_ *client, made struct{ Note string }) error {
+	return show(e, c, "POST", "/admin/ledger/checkpoints", func(_ *client, made struct{ Note string }) error {
 		_, err := io.WriteString(e.stdout, made.Note)
 		return err
 	})
-	return c
 }
 
 // countAccounts shows the progress of a command that reads the streams of all accounts.

@@ -39,8 +39,7 @@ func accountCreate(e *environment) *cobra.Command {
 		for _, k := range created.Keys {
 			fmt.Fprintf(e.stdout, "%-11s key %s  %s\n", k.Kind, k.ID, k.Key)
 		}
-		_, err := fmt.Fprintln(e.stdout, "The keys are shown only now; only their hashes are stored.")
-		return err
+		return e.printf("The keys are shown only now; only their hashes are stored.\n")
 	})
 }
 
@@ -55,12 +54,11 @@ func accountShow(e *environment) *cobra.Command {
 		case !a.AsOf.IsZero():
 			return e.printPast(&a)
 		}
-		_, err := fmt.Fprintf(e.stdout, "account  %s\nname     %s\nplan     %s\nstatus   %s\nbalance  %d credits (%d "+
+		return e.printf("account  %s\nname     %s\nplan     %s\nstatus   %s\nbalance  %d credits (%d "+
 			"available, %d open holds)\nlookups  %d in %s\nopened   %s\n",
 			a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance,
 			a.Credits.Available, a.OpenHolds,
 			a.Lookups.Count, a.Lookups.Month, a.OpenedAt.Format(time.RFC3339))
-		return err
 	})
 }
 
@@ -153,8 +151,7 @@ func accountNote(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account",
 		Args: exactArgs("ID", "TEXT")}
 	return act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
-		_, err := fmt.Fprintf(e.stdout, "account %s: note added\n", done.Account)
-		return err
+		return e.printf("account %s: note added\n", done.Account)
 	})
 }
 
@@ -168,8 +165,7 @@ func (d decided) print(e *environment, what string) error {
 	if d.Repeated {
 		what += " (nothing to change)"
 	}
-	_, err := fmt.Fprintf(e.stdout, "account %s: %s\n", d.Account, what)
-	return err
+	return e.printf("account %s: %s\n", d.Account, what)
 }
 
 func accountLoginLink(e *environment) *cobra.Command {
@@ -202,9 +198,8 @@ func accountSignOut(e *environment) *cobra.Command {
 		if done.Repeated {
 			note = ": there was no open session and no link that could be used"
 		}
-		_, err := fmt.Fprintf(e.stdout, "account %s: %s signed out%s\n", done.Account,
+		return e.printf("account %s: %s signed out%s\n", done.Account,
 			cmp.Or(*person, "all people"), note)
-		return err
 	})
 }
 
@@ -265,8 +260,7 @@ func accountNotices(e *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(e.stdout, key.Private())
-			return err
+			return e.printf("%s\n", key.Private())
 		}
 		if *public {
 			return e.onFolder(node.ToWrite, func(_ context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
@@ -274,8 +268,7 @@ func accountNotices(e *environment) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintln(e.stdout, key.Public())
-				return err
+				return e.printf("%s\n", key.Public())
 			})(cmd, args)
 		}
 		use := node.ToRead

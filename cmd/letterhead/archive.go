@@ -112,13 +112,11 @@ func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOpti
 		return printJSON(e.stdout, out)
 	}
 	if failures.Events == 0 {
-		_, err = fmt.Fprintln(e.stdout, "nothing to archive; nothing was changed")
-		return err
+		return e.printf("nothing to archive; nothing was changed\n")
 	}
-	_, err = fmt.Fprintf(e.stdout, "archived %d events of %d domains in %s\nsha256 %s\nthe log holds %d events; every chain holds: %d account(s), %d events\nthe old log is kept as %s (with -wal and the marker): delete it when the service runs and the archive is in a safe place\n",
+	return e.printf("archived %d events of %d domains in %s\nsha256 %s\nthe log holds %d events; every chain holds: %d account(s), %d events\nthe old log is kept as %s (with -wal and the marker): delete it when the service runs and the archive is in a safe place\n",
 		out.Events, out.Streams, out.File, out.SHA256, out.Rest.Events, out.Rest.Accounts,
 		out.Rest.ChainEvents, out.Kept)
-	return err
 }
 
 func migrateCommand(e *environment) *cobra.Command {
@@ -193,9 +191,8 @@ func (e *environment) migrate(ctx context.Context, n *node.Node, m node.Migratio
 	}
 	took := time.Since(began).Round(time.Millisecond)
 	if !final {
-		_, err = fmt.Fprintf(e.stdout, "first pass: %d events (%d were there) up to position %d, %d new images in %s\nstop the server and run the same command again for the final pass\n",
+		return e.printf("first pass: %d events (%d were there) up to position %d, %d new images in %s\nstop the server and run the same command again for the final pass\n",
 			out.Events, out.Present, out.Source, out.NewAssets, took)
-		return err
 	}
 	if archived := out.Archived; archived != nil {
 		_, err = fmt.Fprintf(e.stdout, "left out %d events of %d domains, now in %s\nsha256 %s\n",
@@ -204,7 +201,6 @@ func (e *environment) migrate(ctx context.Context, n *node.Node, m node.Migratio
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, "migrated: %d events (%d were there), %d names, %d images (%d new) in %s; every chain holds: %d account(s), %d events\n",
+	return e.printf("migrated: %d events (%d were there), %d names, %d images (%d new) in %s; every chain holds: %d account(s), %d events\n",
 		out.Events, out.Present, out.Names, out.Assets, out.NewAssets, took, out.Accounts, out.ChainEvents)
-	return err
 }

@@ -47,11 +47,10 @@ func backupCommand(e *environment) *cobra.Command {
 				if *asJSON {
 					return printJSON(e.stdout, sum)
 				}
-				_, err = fmt.Fprintf(e.stdout,
+				return e.printf(
 					"backup of %d events up to position %d, %d names (new: %d events, %d images) in %s\n%s\n",
 					sum.Events, sum.Position, sum.Names, sum.NewEvents+sum.Adopted, sum.NewAssets,
 					time.Since(began).Round(time.Millisecond), sum.Place)
-				return err
 			})
 	}
 	return c
@@ -209,11 +208,10 @@ func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, fro
 	if asJSON {
 		return printJSON(e.stdout, out)
 	}
-	_, err = fmt.Fprintf(e.stdout,
+	return e.printf(
 		"restored %d events (%d were there), %d names, %d images in %s; every chain holds: %d account(s), %d events\n",
 		out.Events, out.Present, out.Names, out.Assets, time.Since(began).Round(time.Millisecond),
 		out.Accounts, out.ChainEvents)
-	return err
 }
 
 // erasedIDs reads a file of ids, one per line.

@@ -29,8 +29,7 @@ func billingCheckout(e *environment) *cobra.Command {
 	c.Flags().String("pack", "", "name of a pack")
 	c.Flags().String("price", "", "id of a price")
 	return show(e, c, "POST", "/admin/billing/checkouts", func(_ *client, session operations.CheckoutSession) error {
-		_, err := fmt.Fprintln(e.stdout, session.URL)
-		return err
+		return e.printf("%s\n", session.URL)
 	})
 }
 
@@ -128,9 +127,8 @@ func billingInboxReplay(e *environment) *cobra.Command {
 				return err
 			}
 		}
-		_, err = fmt.Fprintf(e.stdout, "%d event(s) will be applied again; %q shows those that cannot be\n", len(ids),
+		return e.printf("%d event(s) will be applied again; %q shows those that cannot be\n", len(ids),
 			"letterhead billing inbox")
-		return err
 	})
 	return c
 }
@@ -149,8 +147,7 @@ func billingInboxDismiss(e *environment) *cobra.Command {
 			&struct{}{}); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.stdout, "event %s is dismissed\n", x.args[0])
-		return err
+		return e.printf("event %s is dismissed\n", x.args[0])
 	})
 	return c
 }
@@ -168,8 +165,7 @@ func billingLink(e *environment) *cobra.Command {
 		if link.PaymentID != "" {
 			what = "payment " + link.PaymentID
 		}
-		_, err := fmt.Fprintf(e.stdout, "%s is linked to account %s\n", what, link.AccountID)
-		return err
+		return e.printf("%s is linked to account %s\n", what, link.AccountID)
 	})
 }
 

@@ -358,9 +358,8 @@ func booksClose(e *environment) *cobra.Command {
 		if closed.Repeated {
 			state = "was closed before"
 		}
-		_, err := fmt.Fprintf(e.stdout, "%s %s: %d transaction(s), digest %s\n", closed.Month.Month, state,
+		return e.printf("%s %s: %d transaction(s), digest %s\n", closed.Month.Month, state,
 			*closed.Transactions, closed.Digest)
-		return err
 	})
 	run := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -88,8 +88,7 @@ func brandOverride(e *environment) *cobra.Command {
 		if err := x.call("PUT", path, map[string]any{"value": value, "reason": *reason}, &done); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.stdout, "%s: %s is set\n", done.Domain, x.args[1])
-		return err
+		return e.printf("%s: %s is set\n", done.Domain, x.args[1])
 	})
 	return c
 }
@@ -102,7 +101,6 @@ func brandDecision(e *environment, use, short, method, path string) *cobra.Comma
 		if method == http.MethodDelete {
 			what = x.args[1] + " is left to crawls"
 		}
-		_, err := fmt.Fprintf(e.stdout, "%s: %s\n", done.Domain, what)
-		return err
+		return e.printf("%s: %s\n", done.Domain, what)
 	})
 }

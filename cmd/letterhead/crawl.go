@@ -150,16 +150,12 @@ func printCrawl(w io.Writer, domain string, r *crawl.Result, baseURL string, asJ
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "%s\n\n", pretty); err != nil {
-		return err
-	}
+	text := fmt.Appendf(nil, "%s\n\n", pretty)
 	for _, ev := range r.Evidence {
-		_, err := fmt.Fprintf(w, "%-18s %.2f  %-24s %s\n", ev.Field, ev.Confidence, ev.Method, ev.Source)
-		if err != nil {
-			return err
-		}
+		text = fmt.Appendf(text, "%-18s %.2f  %-24s %s\n", ev.Field, ev.Confidence, ev.Method, ev.Source)
 	}
-	return nil
+	_, err = w.Write(text)
+	return err
 }
 
 // writeWhole writes a file that the user named, completely or not at all. If the name is not a regular file, such as

@@ -109,8 +109,7 @@ func (m moved) print(e *environment, asJSON bool, what string) error {
 	if m.Repeated {
 		note = " (already done; nothing changed)"
 	}
-	_, err := fmt.Fprintf(e.stdout, "account %s: %s%s; balance %d\n", m.Account, what, note, m.Balance)
-	return err
+	return e.printf("account %s: %s%s; balance %d\n", m.Account, what, note, m.Balance)
 }
 
 func paymentList(e *environment) *cobra.Command {
@@ -177,9 +176,8 @@ func paymentFee(e *environment) *cobra.Command {
 		if done.Repeated {
 			note = " (already done; nothing changed)"
 		}
-		_, err = fmt.Fprintf(e.stdout, "payment %s: fee %s of %s recorded%s\n", done.PaymentID, done.FeeID,
+		return e.printf("payment %s: fee %s of %s recorded%s\n", done.PaymentID, done.FeeID,
 			formatMoney(done.Money, done.Currency), note)
-		return err
 	})
 	return c
 }

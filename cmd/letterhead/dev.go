@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,10 +50,9 @@ func devGenerate(e *environment) *cobra.Command {
 		if *asJSON {
 			return printJSON(e.stdout, sum)
 		}
-		_, err = fmt.Fprintf(e.stdout, "generated %d events of %d accounts, from %s to %s, in %s\n",
+		return e.printf("generated %d events of %d accounts, from %s to %s, in %s\n",
 			sum.Events, sum.Accounts,
 			sum.First.Format(time.DateOnly), sum.Last.Format(time.DateOnly), time.Since(began).Round(time.Millisecond))
-		return err
 	}
 	return c
 }

@@ -96,8 +96,7 @@ func healthCommand(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(e.stdout, text)
-		return err
+		return e.printf("%s\n", text)
 	}
 	return c
 }

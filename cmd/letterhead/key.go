@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -35,13 +34,11 @@ func keyIssue(e *environment) *cobra.Command {
 	named(c, "origin", "origins")
 	return show(e, c, "POST", "/admin/accounts/{account}/keys", func(_ *client, issued operations.Key) error {
 		if issued.Key == "" {
-			_, err := io.WriteString(e.stdout, lost("key", issued.ID, "key"))
-			return err
+			return e.printf("%s", lost("key", issued.ID, "key"))
 		}
-		_, err := fmt.Fprintf(e.stdout, "%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n",
+		return e.printf("%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n",
 			issued.Kind,
 			issued.ID, termLines(issued.KeyTerms), issued.Key)
-		return err
 	})
 }
 
@@ -235,16 +232,14 @@ func tokenIssue(e *environment) *cobra.Command {
 	expiresFlag(c)
 	return show(e, c, "POST", "/admin/tokens", func(x *client, issued operations.Token) error {
 		if issued.Token == "" {
-			_, err := io.WriteString(e.stdout, lost("token", issued.ID, "admin token"))
-			return err
+			return e.printf("%s", lost("token", issued.ID, "admin token"))
 		}
 		where := ""
 		if url := x.header.Get("X-Admin-Url"); url != "" {
 			where = fmt.Sprintf("Try it: curl -H 'Authorization: Bearer TOKEN' %s/admin/accounts\n", url)
 		}
-		_, err := fmt.Fprintf(e.stdout, "token %s, scope %s\n%s\nIt is shown only now; only its hash is stored.\n%s",
+		return e.printf("token %s, scope %s\n%s\nIt is shown only now; only its hash is stored.\n%s",
 			issued.ID, issued.Scope, issued.Token, where)
-		return err
 	})
 }
 
@@ -290,7 +285,6 @@ func tokenRevoke(e *environment) *cobra.Command {
 		if done.Repeated {
 			note = " (it was before)"
 		}
-		_, err := fmt.Fprintf(e.stdout, "token %s revoked%s\n", done.ID, note)
-		return err
+		return e.printf("token %s revoked%s\n", done.ID, note)
 	})
 }

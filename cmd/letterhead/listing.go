@@ -230,16 +230,8 @@ func (l list) end() error {
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 4, 2, ' ', 0) }
 
 func addRow(table *tabwriter.Writer, cells []any) error {
-	for i, cell := range cells {
-		end := "\t"
-		if i == len(cells)-1 {
-			end = "\n"
-		}
-		if _, err := fmt.Fprint(table, cell, end); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := fmt.Fprintf(table, strings.TrimPrefix(strings.Repeat("\t%v", len(cells)), "\t")+"\n", cells...)
+	return err
 }
 
 // section prints a table with a title line, unless it has no lines.

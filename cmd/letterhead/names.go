@@ -100,8 +100,7 @@ func namesRepair(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.stdout, "%q is repaired\n", id)
-		return err
+		return e.printf("%q is repaired\n", id)
 	})
 	return c
 }

@@ -268,23 +268,18 @@ func printRebuilt(w io.Writer, c operations.Rebuilt, asJSON bool) error {
 	if c.Same() {
 		word = "agrees with"
 	}
-	if _, err := fmt.Fprintf(w, "%-9s the rebuilt model %s the live one at position %d; it is %s\n",
-		c.Name, word, c.Position, c.State); err != nil {
-		return err
-	}
+	text := fmt.Appendf(nil, "%-9s the rebuilt model %s the live one at position %d; it is %s\n",
+		c.Name, word, c.Position, c.State)
 	for _, t := range c.Tables {
-		if _, err := fmt.Fprintf(w,
+		text = fmt.Appendf(text,
 			"  %s: %d rows agree, %d only in the live table, %d only in the rebuilt table, %d changed\n",
-			t.Table, t.Same, t.OnlyLive, t.OnlyRebuilt, t.Changed); err != nil {
-			return err
-		}
+			t.Table, t.Same, t.OnlyLive, t.OnlyRebuilt, t.Changed)
 		for j := range t.First {
-			if _, err := fmt.Fprintf(w, "    %s\n", t.First[j].String()); err != nil {
-				return err
-			}
+			text = fmt.Appendf(text, "    %s\n", t.First[j].String())
 		}
 	}
-	return nil
+	_, err := w.Write(text)
+	return err
 }
 
 func upgradeStatus(e *environment) *cobra.Command {
@@ -333,8 +328,7 @@ func printUpgrade(e *environment, u operations.UpgradeState) error {
 	case !u.Finished:
 		b.WriteString("the upgrade can be finished when every version above has caught up\n")
 	}
-	_, err := e.stdout.Write([]byte(b.String()))
-	return err
+	return e.printf("%s", b.String())
 }
 
 func upgradeFinish(e *environment) *cobra.Command {
@@ -349,8 +343,7 @@ func upgradeFinish(e *environment) *cobra.Command {
 			return err
 		}
 		if u.Finished {
-			_, err := fmt.Fprintf(e.stdout, "data format %d is in force: no upgrade is under way\n", u.Format)
-			return err
+			return e.printf("data format %d is in force: no upgrade is under way\n", u.Format)
 		}
 		if older := u.Older(); len(older) > 0 && !*force {
 			return fmt.Errorf("nodes of the previous release still run: %s; replace them first (they would stop), or finish anyway with --force",
@@ -359,8 +352,7 @@ func upgradeFinish(e *environment) *cobra.Command {
 		if err := n.Operations.Upgrades.Finish(ctx, progress(e.stderr, "upgrade")); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.stdout, "the upgrade is finished: data format %d is in force\n", u.Release)
-		return err
+		return e.printf("the upgrade is finished: data format %d is in force\n", u.Release)
 	})
 	return c
 }

@@ -31,8 +31,7 @@ func ledgerCheckpoint(e *environment) *cobra.Command {
 	c.Flags().String("since", "",
 		"only if there is no checkpoint from this time on; else print the last one: "+timeForms)
 	return show(e, c, "POST", "/admin/ledger/checkpoints", func(_ *client, made struct{ Note string }) error {
-		_, err := io.WriteString(e.stdout, made.Note)
-		return err
+		return e.printf("%s", made.Note)
 	})
 }
 
@@ -289,8 +288,7 @@ func ledgerKey(e *environment) *cobra.Command {
 		if err != nil {
 			return usageError{fmt.Errorf("--new: %w", err)}
 		}
-		_, err = fmt.Fprintln(e.stdout, private)
-		return err
+		return e.printf("%s\n", private)
 	}
 	return c
 }

@@ -83,8 +83,7 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 		if o.json {
 			return printJSON(e.stdout, map[string]any{"lost": false})
 		}
-		_, err := fmt.Fprintln(e.stdout, "nothing is missing: the event log contains every known event")
-		return err
+		return e.printf("nothing is missing: the event log contains every known event\n")
 	}
 	if !o.yes {
 		for _, w := range acceptance.Witnesses() {
@@ -108,9 +107,8 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 	if n.Config.Shared() {
 		next = "running nodes restart by themselves and rebuild"
 	}
-	_, err = fmt.Fprintf(e.stdout, "accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from the remaining events\n",
+	return e.printf("accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from the remaining events\n",
 		out.Head, out.EventID, out.Position, next)
-	return err
 }
 
 // confirm asks a question and fails unless the answer is yes.

@@ -267,7 +267,6 @@ func printEvent(e *environment, r eventlog.Recorded, asJSON bool) error {
 	if asJSON {
 		return printJSON(e.stdout, node.ToJSON(r))
 	}
-	_, err := fmt.Fprintf(e.stdout, "%d %s %s@%d %s %s\n", r.Position, r.OccurredAt.UTC().Format(time.RFC3339Nano),
+	return e.printf("%d %s %s@%d %s %s\n", r.Position, r.OccurredAt.UTC().Format(time.RFC3339Nano),
 		r.Stream, r.Revision, r.Type, r.Data)
-	return err
 }

@@ -227,6 +227,11 @@ func (e *environment) forward(ctx context.Context, folder string, args []string,
 	return err
 }
 
+func (e *environment) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(e.stdout, format, args...)
+	return err
+}
+
 // printJSON prints a value as one line of JSON.
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)

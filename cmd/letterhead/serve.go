@@ -98,7 +98,7 @@ func greetFirst(ctx context.Context, e *environment, n *node.Node, c operations.
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, `
+	return e.printf(`
 Letterhead serves on %[1]s
 
   account      %[2]s   plan %[3]s, %[4]d credits
@@ -115,7 +115,6 @@ Try it:
 
 `, cfg.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, adminLine(adminURL),
 		signIn, operators)
-	return err
 }
 
 // Secrets go to these files in the data folder, with mode 0600, if standard output is not a terminal.
@@ -214,7 +213,7 @@ func greetAgain(ctx context.Context, e *environment, n *node.Node, accountID, ad
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(e.stdout, `
+	return e.printf(`
 Letterhead serves on %[1]s
 
   account      %[2]s
@@ -223,7 +222,6 @@ Letterhead serves on %[1]s
   docs         %[1]s/docs
 %[5]s%[6]s
 `, cfg.BaseURL, accountID, self, signIn, adminLine(adminURL), operatorCommand(adminURL, self))
-	return err
 }
 
 // adminLine returns the line of a greeting about the admin API.

@@ -94,7 +94,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Worker delivers notices. One goroutine calls Run or Round.
+// Worker delivers notices. One goroutine calls Run.
 type Worker struct {
 	cfg        Config
 	queue      Queue
@@ -144,13 +144,6 @@ func (w *Worker) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// Round attempts what is due, once, and returns when all attempts have an outcome. Errors: as the queue.
-func (w *Worker) Round(ctx context.Context) error {
-	err := w.look(ctx)
-	w.sending.Wait()
-	return err
 }
 
 // look starts attempts of what is due. A slow receiver delays only the notices of its own account.

@@ -178,7 +178,7 @@ func (x *exchange) openAccount() error {
 		return err
 	}
 	created, err := x.api.Operations.Accounts.Create(x.ctx, x.by(), in.Name, in.Plan)
-	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
+	if err := x.confirmed(err); err != nil {
 		return err
 	}
 	// With commands.ErrNotSeen the keys exist as well. Their texts are stored nowhere: only this answer has them.
@@ -189,16 +189,18 @@ func (x *exchange) openAccount() error {
 		k.Key = ""
 		remembered.Keys = append(remembered.Keys, k)
 	}
-	x.unconfirmed(err)
 	return x.answerOnce(http.StatusCreated, created, remembered)
 }
 
-// unconfirmed marks an answer about something that was done, and that not every node has confirmed yet.
-func (x *exchange) unconfirmed(err error) {
-	if errors.Is(err, commands.ErrNotSeen) {
-		x.Header().Set("X-Unconfirmed", "true")
-		x.api.Logger.Warn("an action of an operator is recorded but not confirmed", "request_id", x.ID, "error", err)
+// confirmed returns an error, unless it means that something was done and that not every node has confirmed it yet. Then
+// it marks the answer.
+func (x *exchange) confirmed(err error) error {
+	if !errors.Is(err, commands.ErrNotSeen) {
+		return err
 	}
+	x.Header().Set("X-Unconfirmed", "true")
+	x.api.Logger.Warn("an action of an operator is recorded but not confirmed", "request_id", x.ID, "error", err)
+	return nil
 }
 
 // decision is the answer to a change of an account.
@@ -216,8 +218,7 @@ func (x *exchange) enforced(id string, done commands.Done, err error) error {
 	if unseen := x.api.Operations.Reads.AwaitKeys(x.ctx, done.Position); unseen != nil {
 		err = errors.Join(err, commands.ErrNotSeen, unseen)
 	}
-	x.unconfirmed(err)
-	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
+	return x.reply(decision{id, done.Balance, done.Repeated}, x.confirmed(err))
 }
 
 func (x *exchange) changePlan(id string, in struct {
@@ -269,4 +270,57 @@ func (x *exchange) closeAccount(id string) error {
 	}
 	done, err := x.api.Operations.Accounts.Close(x.ctx, x.by(), id)
 	return x.enforced(id, done, err)
+}
+
+func (x *exchange) getNotices(id string) error {
+	return x.reply(x.api.Operations.Notices.Of(x.ctx, id))
+}
+
+// answerNotices answers a change with the notices of an account. Destinations are personal data, so they are not kept
+// with the answer.
+func (x *exchange) answerNotices(id string) error {
+	out, err := x.api.Operations.Notices.Of(x.ctx, id)
+	if err != nil {
+		return err
+	}
+	remembered := out
+	remembered.Webhook, remembered.Email = "", ""
+	return x.answerOnce(http.StatusOK, out, remembered)
+}
+
+// setNotices answers PUT /admin/accounts/{id}/notices. It removes the settings that the body does not have.
+func (x *exchange) setNotices(id string) error {
+	return x.replaceNotices(id, commands.SetNotices{LowBalance: new(int64), Webhook: new(string), Email: new(string)})
+}
+
+// changeNotices answers PATCH /admin/accounts/{id}/notices. It keeps the settings that the body does not have.
+func (x *exchange) changeNotices(id string) error { return x.replaceNotices(id, commands.SetNotices{}) }
+
+// replaceNotices replaces the settings that are in the body, or in set.
+func (x *exchange) replaceNotices(id string, set commands.SetNotices) error {
+	in := struct {
+		LowBalance *int64  `json:"low_balance"`
+		Webhook    *string `json:"webhook"`
+		Email      *string `json:"email"`
+	}{set.LowBalance, set.Webhook, set.Email}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	set = commands.SetNotices{Request: x.by(), AccountID: id, LowBalance: cmp.Or(in.LowBalance, set.LowBalance),
+		Webhook: cmp.Or(in.Webhook, set.Webhook), Email: cmp.Or(in.Email, set.Email)}
+	if _, err := x.api.Operations.Notices.Set(x.ctx, set); err != nil {
+		return err
+	}
+	return x.answerNotices(id)
+}
+
+func (x *exchange) retryNotice(id string) error {
+	notice, err := x.pathValue("notice")
+	if err != nil {
+		return err
+	}
+	if _, err := x.api.Operations.Notices.Retry(x.ctx, x.by(), id, notice); err != nil {
+		return err
+	}
+	return x.answerNotices(id)
 }

@@ -1,3 +1,6 @@
+// Package adminapi is the HTTP API of operators: what the command line does, on an address of its own. openapi.yaml
+// describes it. Callers send a token; the scope of the token decides which operations it may call (see scopes.go).
+// Actions are commands of package commands, whose events name the token as their actor.
 package adminapi
 
 import (
@@ -125,9 +128,8 @@ func New(cfg Config, deps Deps) (*API, error) {
 		a.hosts[strings.ToLower(host)] = true
 	}
 	var err error
-	a.metrics = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_admin_requests_total", Help: "Requests to the admin API, by route and status.",
-	}, []string{"route", "status"})
+	a.metrics = telemetry.Counters("letterhead_admin_requests_total",
+		"Requests to the admin API, by route and status.", "route", "status")
 	if cfg.Registerer != nil {
 		if err := telemetry.Register(cfg.Registerer, a.metrics); err != nil {
 			return nil, fmt.Errorf("admin API: %w", err)

@@ -101,10 +101,7 @@ func (x *exchange) getBrandHistory() error {
 		return err
 	}
 	past, err := brands.History(x.ctx, x.api.Log, domain)
-	if err != nil {
-		return pastProblem(domain, err)
-	}
-	return x.answer(http.StatusOK, past)
+	return x.reply(past, pastProblem(domain, err))
 }
 
 // decideBrand decides about the brand in the path, and waits until look-ups follow.
@@ -120,7 +117,7 @@ func (x *exchange) decideBrand(do func(ctx context.Context, domain string) error
 		return err
 	}
 	if err := x.folded(brands.Name); err != nil {
-		x.unconfirmed(errors.Join(commands.ErrNotSeen, err))
+		_ = x.confirmed(errors.Join(commands.ErrNotSeen, err)) // which marks the answer
 	}
 	return x.answer(http.StatusOK, map[string]string{"domain": domain})
 }

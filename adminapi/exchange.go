@@ -28,7 +28,6 @@ import (
 	"letterhead/projections/operators"
 )
 
-// exchange is a request and its answer.
 type exchange struct {
 	web.Exchange
 	api       *API
@@ -250,7 +249,6 @@ func (x *exchange) readBody() error {
 	return nil
 }
 
-// decode reads the body into a struct.
 func (x *exchange) decode(into any) error { return decodeBody(x.body, into) }
 
 // decodeAny is decode for a body that may be missing.
@@ -292,7 +290,6 @@ func (x *exchange) noBody() error {
 	return decodeBody(x.body, &struct{}{})
 }
 
-// send answers with a whole body.
 func (x *exchange) send(status int, contentType []string, body []byte) {
 	coding := contentcoding.Choose(x.Header(), x.request.Header["Accept-Encoding"], contentType[0], len(body))
 	web.Send(x, status, contentType, coding, coding.Encode(body))
@@ -328,7 +325,6 @@ func (x *exchange) answerForNow(status int, value any) error {
 	return x.answer(status, value)
 }
 
-// fail answers with the error body.
 func (x *exchange) fail(err error) {
 	x.problem = problemOf(err)
 	if x.Status != 0 {

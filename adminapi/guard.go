@@ -7,11 +7,14 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
+	"letterhead/domain/operator"
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/web"
+	"letterhead/operations"
 	"letterhead/projections/operators"
 )
 
@@ -76,7 +79,6 @@ func checkOrigin(r *http.Request) *problem {
 	return nil
 }
 
-// authenticate finds the token of the request.
 func (x *exchange) authenticate() error {
 	if x.token != nil {
 		return nil
@@ -118,7 +120,6 @@ func (x *exchange) lookUp(hash [sha256.Size]byte) (*operators.Token, error) {
 	return x.api.Operators.ByHash(x.ctx, hash)
 }
 
-// bearerOf returns the token in the headers.
 func bearerOf(h http.Header) (string, *problem) {
 	sent := h["Authorization"]
 	if len(sent) == 1 {
@@ -149,4 +150,48 @@ func (x *exchange) unauthorized(p *problem) error {
 	}
 	x.Header().Set("WWW-Authenticate", "Bearer")
 	return p
+}
+
+func (x *exchange) getOwnToken() error {
+	names, err := x.api.Names.Names(x.ctx, x.token.ID)
+	if err != nil {
+		return err
+	}
+	own := operations.Token{ID: x.token.ID, Name: names[x.token.ID], Scope: x.token.Scope, Last4: x.token.Last4,
+		State: operators.Active, IssuedAt: x.token.IssuedAt, ExpiresAt: x.token.ExpiresAt}
+	return x.answer(http.StatusOK, map[string]any{"token": own, "permissions": granted[x.token.Scope]})
+}
+
+func (x *exchange) revokeOwnToken() error { return x.revoke(x.token.ID, false) }
+
+// permission is what an operation requires. Each operation has one, in the table of routes.
+type permission string
+
+const (
+	reading    permission = "read"    // GET, revoking the token of the request
+	supporting permission = "support" // keys, login links, notices, suspension, crawls, overrides
+	// grants, refunds, payments, reversals, plans, closing months, checkpoints, links, checkouts
+	finances   permission = "finance"
+	everything permission = "admin" // opening and closing accounts, withdrawals, rebuilds, tokens of others
+)
+
+var granted = map[operator.Scope][]permission{
+	operator.Read:    {reading},
+	operator.Support: {reading, supporting},
+	operator.Finance: {reading, finances},
+	operator.Admin:   {reading, supporting, finances, everything},
+}
+
+// allows reports whether a token with a scope may call an operation with a permission.
+func allows(scope operator.Scope, p permission) bool { return slices.Contains(granted[scope], p) }
+
+// scopesWith names the scopes that have a permission.
+func scopesWith(p permission) string {
+	var with []string
+	for _, scope := range operator.Scopes {
+		if allows(scope, p) {
+			with = append(with, string(scope))
+		}
+	}
+	return strings.Join(with, " or ")
 }

@@ -77,10 +77,9 @@ func (x *exchange) issueKey(id string) error {
 	}
 	issued, err := x.api.Operations.Accounts.IssueKey(x.ctx, x.by(), id,
 		operations.NewKey{Kind: in.Kind, Name: in.Name, Terms: in.KeyTerms})
-	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
+	if err := x.confirmed(err); err != nil {
 		return err
 	}
-	x.unconfirmed(err)
 	remembered := issued
 	remembered.Key = ""
 	return x.answerOnce(http.StatusCreated, issued, remembered)
@@ -113,10 +112,9 @@ func (x *exchange) signOut(id string) error {
 		return err
 	}
 	repeated, err := x.api.Operations.SignIns.SignOutEverywhere(x.ctx, x.by(), id, in.Person)
-	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
+	if err := x.confirmed(err); err != nil {
 		return err
 	}
-	x.unconfirmed(err)
 	return x.answer(http.StatusOK, map[string]any{"account": id, "repeated": repeated})
 }
 
@@ -197,10 +195,9 @@ func (x *exchange) issueToken(in struct {
 		return err
 	}
 	issued, err := x.api.Operations.Tokens.Issue(x.ctx, x.by(), in.Name, in.Scope, in.ExpiresAt)
-	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
+	if err := x.confirmed(err); err != nil {
 		return err
 	}
-	x.unconfirmed(err)
 	remembered := issued
 	remembered.Token, remembered.Name = "", ""
 	return x.answerOnce(http.StatusCreated, issued, remembered)
@@ -240,10 +237,9 @@ func (x *exchange) revoke(id string, eraseName bool) error {
 		return err
 	}
 	repeated, err := x.api.Operations.Tokens.Revoke(x.ctx, x.by(), id)
-	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
+	if err := x.confirmed(err); err != nil {
 		return err
 	}
-	x.unconfirmed(err)
 	if eraseName {
 		if err := x.api.Names.Erase(x.ctx, id); err != nil {
 			return err

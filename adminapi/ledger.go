@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"letterhead/domain/books"
+	"letterhead/domain/proof"
+	"letterhead/domain/statement"
 	"letterhead/internal/web"
 	"letterhead/operations"
+	"letterhead/projections/checkpoints"
 	"letterhead/projections/ledger"
 )
 
@@ -159,4 +162,167 @@ func (x *exchange) getTrialBalance() error {
 			"debit": max(b.Amount, 0), "credit": max(-b.Amount, 0)})
 	}
 	return x.answer(http.StatusOK, markRunning(map[string]any{"balances": lines}, provisional))
+}
+
+// makeCheckpoint answers POST /admin/ledger/checkpoints. It reads the streams of all accounts, so few run at a time.
+func (x *exchange) makeCheckpoint() error {
+	var in struct {
+		Since string `json:"since"`
+	}
+	if err := x.decodeAny(&in); err != nil {
+		return err
+	}
+	var since time.Time
+	if in.Since == "" {
+		if err := x.needsKey(", or the field since in the body"); err != nil {
+			return err
+		}
+	} else {
+		var err error
+		if since, _, err = books.ParseSpan(in.Since); err != nil {
+			return invalid("The field since: %s.", err)
+		}
+	}
+	end, err := x.startReport()
+	if err != nil {
+		return err
+	}
+	defer end()
+	made, err := x.api.Operations.Checkpoints.Make(x.ctx, x.by(), since)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, made.Object())
+}
+
+func (x *exchange) listCheckpoints() error {
+	q := x.query("limit", "cursor")
+	limit, before := q.limit(), q.before()
+	if err := x.read(q, checkpoints.Name); err != nil {
+		return err
+	}
+	rows, err := x.api.Checkpoints.List(x.ctx, before, limit+1)
+	if err != nil {
+		return err
+	}
+	out := map[string]any{}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		out["next_cursor"] = strconv.FormatUint(rows[limit-1].Size, 10)
+	}
+	shown := make([]any, len(rows))
+	for i, c := range rows {
+		n, err := proof.ParseNote(c.Note)
+		if err != nil {
+			return fmt.Errorf("checkpoint %d: %w", c.Size, err)
+		}
+		shown[i] = map[string]any{"origin": n.Origin, "size": n.Size, "root": fmt.Sprintf("%x", n.Root),
+			"time": c.At, "note": c.Note}
+	}
+	out["checkpoints"] = shown
+	return x.answer(http.StatusOK, out)
+}
+
+func (x *exchange) getProof(id string) error {
+	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
+	if err != nil {
+		return invalid("The path ends with a month like 2026-11.")
+	}
+	file, err := x.api.Operations.Checkpoints.Prove(x.ctx, id, month)
+	switch {
+	case errors.Is(err, proof.ErrNotInCheckpoint), errors.Is(err, checkpoints.ErrNone),
+		errors.Is(err, statement.ErrNotBegun) && !x.api.Now().Before(month):
+		return conflicting(sentence(err) + ". The service makes a checkpoint a day; POST /admin/ledger/checkpoints, or \"letterhead ledger checkpoint\", makes one now.")
+	case err != nil:
+		return err
+	}
+	file.Send(x, "text/plain; charset=utf-8", "proof-"+month.Format(books.MonthLayout)+".txt")
+	return file.Close()
+}
+
+// maxListed limits the charges that are found for a request: some 20 MB.
+const maxListed = 50_000
+
+// maxListedLocally limits them for the command line: some 400 MB.
+const maxListedLocally = 1_000_000
+
+// maxReversals limits the charges that a request reverses, so that it ends in time.
+const maxReversals = 1_000
+
+// listUndelivered answers GET /admin/ledger/undelivered. It reads the ledger from since on, so few run at a time.
+func (x *exchange) listUndelivered() error {
+	q := x.query("since", "account", "limit", "cursor")
+	since, _ := q.span("since")
+	limit, last := q.limit(), after[operations.UndeliveredCharge](q)
+	if q.err != nil {
+		return q.err
+	}
+	charges, err := x.undelivered(q.text("account"), since)
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		charges = slices.DeleteFunc(charges,
+			func(c operations.UndeliveredCharge) bool { return c.Position <= last.Position })
+	}
+	return x.reply(page("charges", q, charges, limit, asItIs))
+}
+
+func (x *exchange) undelivered(accountID string, since time.Time) ([]operations.UndeliveredCharge, error) {
+	if since.IsZero() {
+		return nil, invalid("Send since: the time of the earliest charge, such as 2026-11-30 or 2026-11-30T15:04:05Z.")
+	}
+	if accountID != "" {
+		if err := x.api.Operations.Reads.AccountExists(x.ctx, accountID); err != nil {
+			return nil, x.explain(accountID, err)
+		}
+	}
+	end, err := x.startReport()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	most := maxListed
+	if x.local {
+		most = maxListedLocally
+	}
+	return x.api.Operations.Charges.Undelivered(x.ctx, accountID, since, most)
+}
+
+func (x *exchange) reverseUndelivered(in struct {
+	Since   string `json:"since"`
+	Account string `json:"account"`
+}) error {
+	var since time.Time
+	if in.Since != "" {
+		var err error
+		if since, _, err = books.ParseSpan(in.Since); err != nil {
+			return invalid("The field since: %s.", err)
+		}
+	}
+	charges, err := x.undelivered(in.Account, since)
+	if err != nil {
+		return err
+	}
+	now, listed, most := x.api.Now(), len(charges), maxReversals
+	if x.local {
+		most = listed
+	}
+	charges = slices.DeleteFunc(charges,
+		func(c operations.UndeliveredCharge) bool { return c.ReversibleUntil.Before(now) })
+	old, remaining := listed-len(charges), max(len(charges)-most, 0)
+	done, failed, err := x.api.Operations.Charges.Reverse(x.ctx, x.by(), charges[:len(charges)-remaining])
+	if err != nil {
+		return err
+	}
+	done.TooOld += old
+	reasons := []string{}
+	for _, err := range failed {
+		reasons = append(reasons, sentence(err)+".")
+	}
+	return x.answer(http.StatusOK, struct {
+		operations.Reversals
+		Failed    []string `json:"failed"`
+		Remaining int      `json:"remaining"`
+	}{done, reasons, remaining})
 }

@@ -22,7 +22,6 @@ type movement struct {
 	Refund   *eventschemas.PaymentRefunded `json:"refund,omitempty"`
 }
 
-// money is an amount in a body.
 type money struct {
 	Money    *int64 `json:"money"` // minor units
 	Currency string `json:"currency"`

@@ -133,7 +133,6 @@ func (q *parameters) period() (from, until time.Time) {
 	return from, until
 }
 
-// moment returns the past moment of as_of.
 func (q *parameters) moment(now time.Time) Moment {
 	at, err := ParseMoment(q.values.Get("as_of"), now)
 	if err != nil && q.err == nil {

@@ -66,7 +66,6 @@ type report struct {
 	grant
 }
 
-// recorded is the answer to a report.
 type recorded struct {
 	movement
 	State  string `json:"state"`            // applied, waiting, inbox, dismissed

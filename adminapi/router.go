@@ -10,7 +10,6 @@ import (
 //go:embed openapi.yaml
 var description []byte
 
-// operation is a method of a path.
 type operation struct {
 	method, path string
 	name         string // operationId of the description; for logs and metrics
@@ -145,7 +144,6 @@ func plain(serve func(*exchange) error) func(*exchange) error {
 	}
 }
 
-// route builds the table of paths.
 func (a *API) route() {
 	var routes []web.Route
 	for _, o := range table() {

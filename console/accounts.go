@@ -1,6 +1,8 @@
 package console
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,9 +27,7 @@ type accountsView struct {
 
 func (x *exchange) showAccounts() error {
 	v := accountsView{Query: x.filter("plan", "status", "sort", "cursor"), Plans: plan.IDs}
-	return x.list("/admin/accounts", v.Query, &v, func() error {
-		return x.show(http.StatusOK, "accounts", view{Title: "Accounts", Section: "Accounts", Page: v})
-	})
+	return x.list("/admin/accounts", v.Query, "accounts", view{Title: "Accounts", Section: "Accounts", Page: &v})
 }
 
 // filter returns the named parameters of a listing that are set.
@@ -44,12 +44,25 @@ func (x *exchange) filter(names ...string) url.Values {
 	return chosen
 }
 
-// list gets a listing, and shows it. If the API rejects the filter, the page has the reason in place of rows.
-func (x *exchange) list(path string, query url.Values, out any, show func() error) error {
-	if err := x.get(path, query, out); err != nil {
+// list gets a listing into a view, and shows it. If the API rejects the filter, the page has the reason in place of rows.
+func (x *exchange) list(path string, query url.Values, name string, v view) error {
+	show := func() error { return x.show(http.StatusOK, name, v) }
+	if err := x.get(path, query, v.Page); err != nil {
 		return x.reject("filter", err, show)
 	}
 	return show()
+}
+
+// rows gets the rows of a listing, and returns the cursor of its next page.
+func (x *exchange) rows(path string, query url.Values, name string, rows any) (next string, err error) {
+	var answer map[string]json.RawMessage
+	if err := x.get(path, query, &answer); err != nil {
+		return "", err
+	}
+	if cursor, more := answer["next_cursor"]; more {
+		err = json.Unmarshal(cursor, &next)
+	}
+	return next, errors.Join(err, json.Unmarshal(answer[name], rows))
 }
 
 func (x *exchange) openAccount() error {
@@ -108,51 +121,34 @@ func (x *exchange) showAccount() error {
 	if err := x.get(path, nil, &v); err != nil {
 		return err
 	}
-	var keys struct {
-		Keys []adminapi.Key `json:"keys"`
-	}
-	if err := x.get(path+"/keys", nil, &keys); err != nil {
+	if _, err := x.rows(path+"/keys", nil, "keys", &v.Keys); err != nil {
 		return err
-	}
-	var entries struct {
-		Entries    []adminapi.LedgerEntry `json:"entries"`
-		NextCursor string                 `json:"next_cursor"`
 	}
 	query := url.Values{"order": {"newest"}, "limit": {strconv.Itoa(ledgerEntries)}}
 	if cursor := v.Query.Get("cursor"); cursor != "" {
 		query.Set("cursor", cursor)
 	}
-	if err := x.get(path+"/ledger", query, &entries); err != nil {
+	var err error
+	if v.Older, err = x.rows(path+"/ledger", query, "entries", &v.Entries); err != nil {
 		return err
 	}
-	var notes struct {
-		Entries    []adminapi.LedgerEntry `json:"entries"`
-		NextCursor string                 `json:"next_cursor"`
-	}
-	if err := x.get(path+"/ledger",
-		url.Values{"type": {"AccountNoted"}, "order": {"newest"}, "limit": {strconv.Itoa(shownNotes)}},
-		&notes); err != nil {
+	more, err := x.rows(path+"/ledger",
+		url.Values{"type": {"AccountNoted"}, "order": {"newest"}, "limit": {strconv.Itoa(shownNotes)}}, "entries",
+		&v.Notes)
+	if err != nil {
 		return err
 	}
-	var paid struct {
-		Payments []adminapi.Payment `json:"payments"`
-	}
-	if err := x.get("/admin/payments",
-		url.Values{"account": {v.Account.ID}, "sort": {"-paid"}, "limit": {strconv.Itoa(ledgerEntries)}},
-		&paid); err != nil {
+	v.MoreNotes = more != ""
+	if _, err := x.rows("/admin/payments",
+		url.Values{"account": {v.Account.ID}, "sort": {"-paid"}, "limit": {strconv.Itoa(ledgerEntries)}}, "payments",
+		&v.Payments); err != nil {
 		return err
-	}
-	var emails struct {
-		Emails []adminapi.SignInEmail `json:"sign_in_emails"`
 	}
 	if x.me.May("support") && v.Account.Status != "closed" {
-		if err := x.get(path+"/sign-in-emails", nil, &emails); err != nil {
+		if _, err := x.rows(path+"/sign-in-emails", nil, "sign_in_emails", &v.Emails); err != nil {
 			return err
 		}
 	}
-	v.Emails = emails.Emails
-	v.Notes, v.MoreNotes = notes.Entries, notes.NextCursor != ""
-	v.Keys, v.Entries, v.Older, v.Payments = keys.Keys, entries.Entries, entries.NextCursor, paid.Payments
 	title := v.Account.Name
 	if title == "" {
 		title = v.Account.ID
@@ -202,7 +198,6 @@ func (x *exchange) changeAccount() error {
 	return x.act(action, send, "/accounts/"+url.PathEscape(id), action, x.showAccount)
 }
 
-// setEmail sets the address of a person.
 func (x *exchange) setEmail(path string) error {
 	if x.Form.Get("email") == "" {
 		return wrongInput("email", "Give an e-mail address.")

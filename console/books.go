@@ -95,7 +95,5 @@ func (x *exchange) showRevenue() error {
 	v.By = cmp.Or(v.Query.Get("by"), "month")
 	query := maps.Clone(v.Query)
 	query.Set("limit", strconv.Itoa(revenueRows))
-	return x.list("/admin/books/revenue", query, &v, func() error {
-		return x.show(http.StatusOK, "revenue", view{Title: "Revenue", Section: "Books", Page: v})
-	})
+	return x.list("/admin/books/revenue", query, "revenue", view{Title: "Revenue", Section: "Books", Page: &v})
 }

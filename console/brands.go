@@ -25,9 +25,7 @@ func (x *exchange) showBrands() error {
 		return x.redirect("/brands/"+url.PathEscape(domain), "")
 	}
 	v := brandsView{Query: x.filter("status", "claimed", "without_logo", "cursor")}
-	return x.list("/admin/brands", v.Query, &v, func() error {
-		return x.show(http.StatusOK, "brands", view{Title: "Brands", Section: "Brands", Page: v})
-	})
+	return x.list("/admin/brands", v.Query, "brands", view{Title: "Brands", Section: "Brands", Page: &v})
 }
 
 // brandView is the data of the page of a brand.
@@ -127,4 +125,18 @@ func (x *exchange) changeBrand() error {
 		return errNoPage
 	}
 	return x.act(action, send, page, action, x.showBrand)
+}
+
+// crawlsView is the data of the page of crawls.
+type crawlsView struct {
+	Failures   []adminapi.Failure `json:"failures"`
+	NextCursor string             `json:"next_cursor"`
+	Query      url.Values
+	Outcomes   []string
+	Figures    counts
+}
+
+func (x *exchange) showCrawls() error {
+	v := crawlsView{Query: x.filter("outcome", "cursor"), Outcomes: brand.Failures, Figures: x.counts(onCrawls)}
+	return x.list("/admin/crawls/failures", v.Query, "crawls", view{Title: "Crawls", Section: "Crawls", Page: &v})
 }

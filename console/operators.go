@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 
 	"letterhead/adminapi"
 	domain "letterhead/domain/operator"
+	"letterhead/internal/ratelimit"
 )
 
 // operatorsView is the data of the page of operators' tokens.
@@ -29,9 +31,7 @@ func (x *exchange) showOperators() error {
 		query.Set("state", "active")
 	}
 	v.State = query.Get("state")
-	return x.list("/admin/tokens", query, &v, func() error {
-		return x.show(http.StatusOK, "operators", view{Title: "Operators", Section: "Operators", Page: v})
-	})
+	return x.list("/admin/tokens", query, "operators", view{Title: "Operators", Section: "Operators", Page: &v})
 }
 
 func (x *exchange) issueToken() error {
@@ -79,7 +79,75 @@ func (actionsView) Page(stream string) string {
 
 func (x *exchange) showActions() error {
 	v := actionsView{Query: x.filter("actor", "stream", "cursor")}
-	return x.list("/admin/actions", v.Query, &v, func() error {
-		return x.show(http.StatusOK, "actions", view{Title: "Actions", Section: "Actions", Page: v})
-	})
+	return x.list("/admin/actions", v.Query, "actions", view{Title: "Actions", Section: "Actions", Page: &v})
+}
+
+// signInView is the data of the page that a link leads to.
+type signInView struct {
+	Token     string // hidden in the form
+	Problem   *problem
+	SignedOut bool
+}
+
+// linkProblems are the reasons why a link does not sign in.
+var linkProblems = []struct {
+	err     error
+	problem problem
+}{
+	{domain.ErrLinkUsed, problem{Status: http.StatusGone, Title: "This link was used before",
+		Text: "Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."}},
+	{domain.ErrLinkExpired, problem{Status: http.StatusGone, Title: "This link has expired",
+		Text: "Links can be used for some minutes only."}},
+	{domain.ErrUnknownLink, problem{Status: http.StatusNotFound, Title: "This link is not known",
+		Text: "A part of it may be missing: copy all of it."}},
+	{domain.ErrTooManyTokens, problem{Status: http.StatusConflict, Title: "There are too many tokens",
+		Text: "Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."}},
+}
+
+// showSignIn answers GET /sign-in. It neither uses the link up nor checks it, because programs that preview mails open
+// links, too.
+func (x *exchange) showSignIn() error {
+	q := x.Request.URL.Query()
+	return x.show(http.StatusOK, "signin",
+		view{Title: "Sign in", Page: signInView{Token: q.Get("token"), SignedOut: q.Has("signed_out")}})
+}
+
+// signIn answers POST /sign-in. A form of another site would sign an operator in with a link of its maker's.
+func (x *exchange) signIn() error {
+	if x.FromOtherSite() {
+		return errOtherSite
+	}
+	token, expires, err := x.SignIn(x.Ctx, x.Form.Get("token"))
+	if err == nil {
+		if x.Token != "" { // of an earlier sign-in in this browser
+			_ = x.call(http.MethodDelete, "/admin/me", nil, nil) // it ends by itself otherwise
+		}
+		cookieOf(x.Request).Set(x, token, expires)
+		return x.redirect("/", "")
+	}
+	if errors.Is(err, domain.ErrUnknownLink) { // a link that was used or has expired was not guessed
+		by := ratelimit.Key{Scope: "console sign-ins", ID: x.Visitor(x.Request)}
+		taken, err := x.unknownLinks.Take(x.Ctx, by, 1, maxUnknown)
+		if err != nil {
+			return err
+		}
+		if !taken.Allowed {
+			return errTooManyFailures
+		}
+	}
+	for _, known := range linkProblems {
+		if errors.Is(err, known.err) {
+			return x.show(known.problem.Status, "signin",
+				view{Title: known.problem.Title, Page: signInView{Problem: &known.problem}})
+		}
+	}
+	return err
+}
+
+func (x *exchange) signOut() error {
+	if err := x.call(http.MethodDelete, "/admin/me", nil, nil); err != nil {
+		return err
+	}
+	cookieOf(x.Request).Set(x, "", x.Now())
+	return x.redirect("/sign-in?signed_out", "")
 }

@@ -33,9 +33,7 @@ func (x *exchange) showPayments() error {
 	for name, values := range v.Query {
 		query[name] = values
 	}
-	return x.list("/admin/payments", query, &v, func() error {
-		return x.show(http.StatusOK, "payments", view{Title: "Payments", Section: "Payments", Page: v})
-	})
+	return x.list("/admin/payments", query, "payments", view{Title: "Payments", Section: "Payments", Page: &v})
 }
 
 func (x *exchange) showPayment() error {
@@ -103,7 +101,7 @@ func (x *exchange) showInbox() error {
 	if v.State != allReports {
 		query.Set("state", v.State)
 	}
-	return x.list("/admin/billing/inbox", query, &v, func() error {
+	show := func() error {
 		if v.State == billing.Inbox {
 			var all inboxView
 			if err := x.get("/admin/billing/inbox", url.Values{"limit": {"1"}}, &all); err != nil {
@@ -112,7 +110,11 @@ func (x *exchange) showInbox() error {
 			v.Others = max(0, all.Total-v.Total)
 		}
 		return x.show(http.StatusOK, "inbox", view{Title: "Inbox", Section: "Inbox", Page: v})
-	})
+	}
+	if err := x.get("/admin/billing/inbox", query, &v); err != nil {
+		return x.reject("filter", err, show)
+	}
+	return show()
 }
 
 func (x *exchange) linkCustomer() error {

@@ -93,7 +93,6 @@ type problemView struct {
 	Again []field // of the form that was sent; its outcome may be unknown, and sending it again does nothing twice
 }
 
-// field is a field of a form.
 type field struct{ Name, Value string }
 
 // again returns the fields of the form that was sent; nil if none was.

@@ -24,7 +24,6 @@ var files embed.FS
 var names = []string{"signin", "problem", "health", "rebuild", "accounts", "account", "replay", "story", "secret",
 	"payments", "payment", "inbox", "books", "revenue", "brands", "brand", "crawls", "operators", "actions"}
 
-// section is an entry of the navigation.
 type section struct{ Name, Path string }
 
 var sections = []section{
@@ -32,7 +31,6 @@ var sections = []section{
 	{"Brands", "/brands"}, {"Crawls", "/crawls"}, {"Operators", "/operators"}, {"Actions", "/actions"},
 }
 
-// view is the data of a template.
 type view struct {
 	Title   string
 	Section string // of the navigation; empty for a page that is not in it

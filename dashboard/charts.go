@@ -140,7 +140,6 @@ func (v *usageView) addDays(used []usage.Day) {
 	slices.Reverse(v.Days)
 }
 
-// keyUses names the keys.
 func (x *exchange) keyUses(charged []usage.Key, total int64) ([]keyUse, error) {
 	if len(charged) == 0 {
 		return nil, nil
@@ -163,7 +162,6 @@ func (x *exchange) keyUses(charged []usage.Key, total int64) ([]keyUse, error) {
 	return uses, nil
 }
 
-// addCharts adds the files that draw charts.
 func (p *pages) addCharts() (err error) {
 	p.uplot = p.static.Serve(uplot.ScriptName, "text/javascript; charset=utf-8", uplot.Script)
 	p.uplotStyle = p.static.Serve(uplot.StyleName, "text/css; charset=utf-8", uplot.Style)

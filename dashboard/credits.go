@@ -29,7 +29,6 @@ type leaving struct {
 	Stay string // the text of the link back
 }
 
-// planOffer is a plan that is sold.
 type planOffer struct {
 	billing.PlanPrice
 	Limits plan.Plan

@@ -237,7 +237,6 @@ func (x *exchange) by(form string) commands.Request {
 	return commands.Request{ID: id, Actor: "account:" + x.session.AccountID, CorrelationID: x.session.ID}
 }
 
-// key returns the key in the path.
 func (x *exchange) key() (keyRow, error) {
 	missing := web.NewProblem(http.StatusNotFound, "There is no such key", "The account has no key with this id.", nil)
 	id := x.Request.PathValue("id")

@@ -40,7 +40,6 @@ func newPages(base string) (*pages, error) {
 	return p, p.addCharts()
 }
 
-// view is the data of a template.
 type view struct {
 	Title   string
 	Section string // of the navigation; empty for a page that is not in it
@@ -61,7 +60,6 @@ type view struct {
 	Sections         []section
 }
 
-// section is an entry of the navigation.
 type section struct{ Name, Path string }
 
 var sections = []section{
@@ -69,7 +67,6 @@ var sections = []section{
 	{"Statements", "/statements"}, {"Playground", "/playground"}, {"Credits", "/credits"}, {"Notices", "/notices"},
 }
 
-// show answers with a page.
 func (x *exchange) show(status int, name string, v view) error {
 	v.Base, v.Style, v.Script = x.base, x.pages.static.Style, x.pages.static.Script
 	v.HTMX, v.HTMXConfig = x.pages.static.HTMX, site.HTMXConfig

@@ -18,7 +18,6 @@ import (
 // maxIdentifier limits what is looked up, in bytes. It is longer than any domain.
 const maxIdentifier = 300
 
-// playgroundView is the data of the playground.
 type playgroundView struct {
 	ID         string // of the form: sent again, it repeats its answer
 	Identifier string
@@ -28,7 +27,6 @@ type playgroundView struct {
 	Answer     *playgroundAnswer
 }
 
-// playgroundAnswer is what the API answered.
 type playgroundAnswer struct {
 	Status        int
 	Source        string // of the answer; empty for an error

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"letterhead/internal/safehttp"
 	"letterhead/internal/telemetry"
 	"letterhead/workers/crawl"
+	"letterhead/workers/crawl/browser"
 	"letterhead/workers/crawl/report"
 )
 
@@ -68,4 +71,17 @@ func userCache() string {
 		return ""
 	}
 	return filepath.Join(dir, "letterhead")
+}
+
+// openBrowser returns the browser of the settings, nil if it is off. It fails if the browser is not installed: without
+// it, the crawler would silently read pages less well.
+func openBrowser(cfg config.Config, client *safehttp.Client, logger *slog.Logger) (crawl.Browser, error) {
+	if cfg.Renderer != "chromium" {
+		return nil, nil
+	}
+	b, err := browser.New(browser.Config{Logger: logger}, client)
+	if err != nil {
+		return nil, fmt.Errorf("--renderer chromium: %w", err)
+	}
+	return b, nil
 }

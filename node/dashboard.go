@@ -3,16 +3,22 @@ package node
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
 
 	"letterhead/commands"
+	"letterhead/console"
 	"letterhead/dashboard"
+	"letterhead/dashboard/audit"
 	"letterhead/domain/account"
 	"letterhead/domain/signin"
 	"letterhead/internal/apikey"
 	"letterhead/internal/config"
+	"letterhead/internal/delay"
+	"letterhead/internal/disk"
+	"letterhead/internal/figures"
 	"letterhead/internal/runs"
 	"letterhead/internal/web"
 	"letterhead/readapi"
@@ -68,7 +74,6 @@ func (a ownAPI) LookUp(ctx context.Context, in dashboard.LookUp) (*web.Answer, e
 	return w, ctx.Err()
 }
 
-// people are the sign-ins of customers.
 type people struct{ node *Node }
 
 func (p people) Enter(ctx context.Context, accountID, token string) (session string, expires time.Time, err error) {
@@ -102,4 +107,65 @@ func (p people) SignOutEverywhere(ctx context.Context, s signin.Session) error {
 func (p people) by(accountID string) commands.Request {
 	id := runs.RequestID(p.node.run.id)
 	return commands.Request{ID: id, Actor: "account:" + accountID, CorrelationID: id}
+}
+
+// Console returns the pages for operators, for adminapi.Config.Pages.
+func (n *Node) Console(api http.Handler) (http.Handler, error) {
+	auditor, err := n.auditor()
+	if err != nil {
+		return nil, err
+	}
+	// The pages need not wait until every node follows.
+	signIn := func(ctx context.Context, link string) (token string, expires time.Time, err error) {
+		token, issued, err := n.Operations.Tokens.Enter(ctx, link)
+		if token != "" && errors.Is(err, commands.ErrNotSeen) {
+			n.logger.Warn("an operator has signed in, and not every node was seen to follow",
+				"token", issued.ID, "error", err)
+			err = nil
+		}
+		return token, issued.ExpiresAt, err
+	}
+	return console.New(console.Config{
+		BaseURL: n.Config.BaseURL, SignIn: signIn, API: api, Audit: auditor, Figures: n.figures,
+		Space: func() (disk.Space, error) { return disk.At(n.Config.Data) }, Logger: n.logger, Now: n.Stores.clock.Now,
+		NewID: func() string { return runs.RequestID(n.run.id) }, Visitor: visitor(n.Config),
+	})
+}
+
+// newAuditor returns what replays accounts, for customers and operators together: its memory is limited.
+func (n *Node) newAuditor() (*audit.Auditor, error) {
+	limits := audit.DefaultLimits
+	if n.options.Parts.Replays != nil {
+		limits = *n.options.Parts.Replays
+	}
+	a, err := audit.New(audit.Sources{Log: n.Stores.Log, Accounts: n.Models.Accounts,
+		Names: n.Stores.Names, Keys: n.Models.Keys, Ledger: n.Models.Ledger, Folded: n.Operations.Reads.Folded,
+		Logger: n.logger, Now: n.Stores.clock.Now, Limits: limits})
+	if err != nil {
+		return nil, err
+	}
+	n.life.closing(a.Close)
+	return a, nil
+}
+
+// noteFigures returns the part that notes the figures of this process, which the console of any node adds up.
+func noteFigures(_ context.Context, n *Node) ([]part, error) {
+	return []part{{"figures of the process", func(ctx context.Context) error {
+		for {
+			if err := n.processes.Note(ctx, n.Config.Node, console.Count(n.metrics)); err != nil {
+				n.logger.Debug("the figures of this process are noted later", "error", err)
+			}
+			if delay.For(ctx, figures.Every) != nil {
+				return nil
+			}
+		}
+	}}}, nil
+}
+
+// figures returns the figures of all processes, and the number of these.
+func (n *Node) figures(ctx context.Context) (figures.Figures, int, error) {
+	if n.processes != nil {
+		return n.processes.Sum(ctx)
+	}
+	return console.Count(n.metrics), 1, nil
 }

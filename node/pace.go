@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"time"
+
+	wait "letterhead/internal/delay"
 )
 
 const (
@@ -47,12 +49,8 @@ func (p *pacer) rest(ctx context.Context) error {
 		return nil
 	}
 	if delay := p.delay() - p.seen; !p.began.IsZero() && delay*busyShare > worked {
-		timer := time.NewTimer(min(restPerDelay*delay, maxRest))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := wait.For(ctx, min(restPerDelay*delay, maxRest)); err != nil {
+			return err
 		}
 	}
 	p.began, p.seen = time.Now(), p.delay()

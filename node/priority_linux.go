@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowestPriority is the lowest priority of setpriority(2).
 const lowestPriority = 19
 
 // lowerPriority gives this process the CPU time that no other process needs (SCHED_IDLE, sched(7)). With the lowest

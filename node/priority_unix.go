@@ -4,7 +4,6 @@ package node
 
 import "syscall"
 
-// lowestPriority is the lowest priority of setpriority(2).
 const lowestPriority = 19
 
 func lowerPriority() {

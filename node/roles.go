@@ -331,7 +331,6 @@ func openBilling(_ context.Context, n *Node) ([]part, error) {
 	return []part{n.Stores.led("billing", worker.Run)}, nil
 }
 
-// openNotices starts the part that delivers notices.
 func openNotices(_ context.Context, n *Node) ([]part, error) {
 	client, err := safehttp.New(safehttp.Config{UserAgent: "Letterhead-Webhook/1.0 (+" + n.Config.BaseURL + ")",
 		Denied: n.Config.CrawlDeny, Now: n.Stores.clock.Now})

@@ -53,7 +53,6 @@ func openRun(ctx context.Context, n *Node) ([]part, error) {
 	return []part{{"run", func(ctx context.Context) error { return n.run.beat(ctx, run) }}}, nil
 }
 
-// record records the start of a run.
 func (r *processRun) record(ctx context.Context, run runs.Run) error {
 	err := r.stores.runs.Begin(ctx, run)
 	r.unnoted.Store(&err)
@@ -69,20 +68,14 @@ func (r *processRun) beat(ctx context.Context, run runs.Run) error {
 			r.logger.Info("the start of this process is recorded; look-ups are charged")
 		}
 	}
-	tick := time.NewTicker(beatEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			r.charges.Forget(forgetAfter * run.AnswerWithin)
-			err := r.stores.runs.Beat(ctx, r.id, r.stores.clock.Now(), r.charges.State())
-			if err != nil && ctx.Err() == nil {
-				r.logger.Warn("the process could not note that it is alive", "error", err)
-			}
+	delay.Every(ctx, beatEvery, func() {
+		r.charges.Forget(forgetAfter * run.AnswerWithin)
+		err := r.stores.runs.Beat(ctx, r.id, r.stores.clock.Now(), r.charges.State())
+		if err != nil && ctx.Err() == nil {
+			r.logger.Warn("the process could not note that it is alive", "error", err)
 		}
-	}
+	})
+	return nil
 }
 
 // end records a clean shutdown: every request was answered, or its charge reversed.

@@ -22,7 +22,6 @@ import (
 	"letterhead/starter"
 )
 
-// starterIndex is the embedded starter index.
 type starterIndex struct {
 	stores *Stores
 	brands *commands.Brands

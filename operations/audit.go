@@ -5,11 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"maps"
+	"runtime"
 	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/accounts"
 	"letterhead/workers/backup"
@@ -107,7 +114,6 @@ func (v *ledgerAudit) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// one audits one account.
 func (v *ledgerAudit) one(ctx context.Context, id string) error {
 	first, err := v.Log.ReadStream(ctx, account.Stream(id), 0, eventlog.Forward, 1)
 	if err != nil {
@@ -165,7 +171,6 @@ func (v *ledgerAudit) eachRow(ctx context.Context, f func(row *accounts.Account)
 	}
 }
 
-// audit folds an account and compares.
 func (v *ledgerAudit) audit(ctx context.Context, id string) error {
 	// Read the snapshots before the stream: they must not hold more than the stream.
 	claims, err := commands.SnapshotClaims(ctx, v.Snapshots, id)
@@ -251,4 +256,240 @@ func (v *ledgerAudit) complain(err error) {
 	if v.wrong++; len(v.findings) < maxFindings {
 		v.findings = append(v.findings, err)
 	}
+}
+
+const (
+	// passPage is how many events are read at a time, and passPages how many such pages may wait for a shard.
+	passPage, passPages = 2048, 2
+	// maxFolded limits the accounts that a pass folds as a whole, to compare them with their snapshots. A snapshot
+	// has 256 events or more, so only a log of millions of events has as many; the others are audited one by one.
+	maxFolded = 8192
+)
+
+// pass folds the streams of all accounts in one pass over the log and compares them as commands.AuditAccount does. It
+// only finds the accounts that are in doubt. In memory it has some 200 bytes of each account, so the accounts are
+// spread over shards, which work at the same time.
+type pass struct {
+	*ledgerAudit
+	until  eventlog.Position
+	seed   maphash.Seed
+	shards []*shard
+}
+
+type shard struct {
+	*pass
+	accounts map[string]*tracked
+}
+
+// tracked is an account up to an event.
+type tracked struct {
+	head     eventschemas.Hash
+	events   uint64
+	opened   eventlog.Position // of AccountOpened, or 0
+	folded   facts
+	row      facts // of the read model, after the event with rowAt
+	rowAt    uint64
+	hasRow   bool
+	doubtful bool
+	compared bool // with the row
+	snapshot uint64
+	whole    *account.Account // until it is compared with its snapshot
+}
+
+// facts are what the read model says of an account, texts as hashes.
+type facts struct {
+	balance              int64
+	holder, plan, status uint64
+}
+
+// newPass reads the snapshots and the rows before the log, which must not have less than they.
+func (v *ledgerAudit) newPass(ctx context.Context) (*pass, error) {
+	p := &pass{ledgerAudit: v, seed: maphash.MakeSeed(), shards: make([]*shard, runtime.GOMAXPROCS(0))}
+	for i := range p.shards {
+		p.shards[i] = &shard{p, map[string]*tracked{}}
+	}
+	whole := 0
+	err := v.Snapshots.Each(ctx, func(stream string, version int, revision uint64) error {
+		id, ok := strings.CutPrefix(stream, account.StreamPrefix)
+		if !ok || version < account.OldestFoldVersion || version > account.FoldVersion {
+			return nil
+		}
+		t := p.shardOf(id).account(id)
+		if whole++; version < account.FoldVersion || whole > maxFolded {
+			t.doubtful = true
+		} else {
+			t.snapshot, t.whole = revision, account.New(id)
+		}
+		return nil
+	})
+	if err == nil {
+		err = v.eachRow(ctx, func(row *accounts.Account) error {
+			v.total += row.Revision + 1
+			t := p.shardOf(row.ID).account(row.ID)
+			t.hasRow, t.rowAt = true, row.Revision
+			t.row = facts{row.Balance, p.hash(row.Holder), p.hash(string(row.Plan)), p.hash(string(row.Status))}
+			return nil
+		})
+	}
+	if err == nil {
+		p.until, err = v.Log.Head(ctx)
+	}
+	return p, err
+}
+
+func (p *pass) hash(text string) uint64 { return maphash.String(p.seed, text) }
+
+func (p *pass) shardOf(id string) *shard { return p.shards[p.hash(id)%uint64(len(p.shards))] }
+
+func (s *shard) account(id string) *tracked {
+	t, ok := s.accounts[id]
+	if !ok {
+		t = &tracked{}
+		s.accounts[strings.Clone(id)] = t
+	}
+	return t
+}
+
+// run reads the log. Errors: of the log and of the snapshots, ctx.Err().
+func (p *pass) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	feeds := make([]chan []eventlog.Recorded, len(p.shards))
+	for i, s := range p.shards {
+		feeds[i] = make(chan []eventlog.Recorded, passPages)
+		group.Go(func() error {
+			for events := range feeds[i] {
+				for j := range events {
+					if err := s.take(ctx, &events[j]); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		defer func() {
+			for _, feed := range feeds {
+				close(feed)
+			}
+		}()
+		filter := eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix}}
+		for at := eventlog.Position(0); at < p.until; {
+			page, err := p.Log.ReadAll(ctx, at, filter, passPage)
+			if err != nil {
+				return err
+			}
+			for _, feed := range feeds {
+				select {
+				case feed <- page.Events:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			p.events += uint64(len(page.Events))
+			p.total = max(p.total, p.events)
+			p.show(backup.Progress{Stage: backup.StageEvents, Done: p.events, Total: p.total})
+			if at = page.Next; page.End {
+				break
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// take folds an event, if its account belongs to the shard.
+func (s *shard) take(ctx context.Context, rec *eventlog.Recorded) error {
+	id := strings.TrimPrefix(rec.Stream, account.StreamPrefix)
+	if rec.Position > s.until || s.shardOf(id) != s {
+		return nil
+	}
+	t := s.account(id)
+	if rec.Type == (eventschemas.AccountOpened{}).EventType() && t.opened == 0 {
+		t.opened = rec.Position
+	}
+	if t.doubtful {
+		return nil
+	}
+	if rec.Revision == 0 && s.VerifyLog == nil { // a shared store may have lost streams that the log still has
+		first, err := s.Log.ReadStream(ctx, rec.Stream, 0, eventlog.Forward, 1)
+		t.doubtful = err != nil || len(first) == 0 || first[0].Position != rec.Position
+	}
+	if t.hasRow && rec.Revision == t.rowAt+1 && rec.Position <= s.head && !s.Reading {
+		t.doubtful = true // the row lacks this event
+	}
+	if !s.fold(t, rec) {
+		t.doubtful, t.whole = true, nil
+	}
+	if t.whole == nil || rec.Revision != t.snapshot {
+		return nil
+	}
+	// Another snapshot may have been saved since they were listed.
+	claims, err := commands.SnapshotClaims(ctx, s.Snapshots, id)
+	if err != nil || len(claims) != 1 || claims[0].Revision != t.snapshot || claims[0].Differs(t.whole) != "" {
+		t.doubtful = true
+	}
+	t.whole = nil
+	return ctx.Err()
+}
+
+// fold reports whether an event follows from those before it and agrees with the row.
+func (s *shard) fold(t *tracked, rec *eventlog.Recorded) bool {
+	var err error
+	if t.head, err = commands.Chain.Check(t.head, rec.Stream, t.events, rec); err != nil {
+		return false
+	}
+	ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+	if err != nil {
+		return false
+	}
+	t.events++
+	before := t.folded.balance
+	t.folded.balance += account.Delta(ev)
+	switch ev := ev.(type) {
+	case eventschemas.AccountOpened:
+		t.folded = facts{t.folded.balance, s.hash(ev.Holder), s.hash(ev.Plan), s.hash(string(account.Active))}
+	case eventschemas.PlanChanged:
+		t.folded.plan = s.hash(ev.To)
+	case eventschemas.AccountSuspended:
+		t.folded.status = s.hash(string(account.Suspended))
+	case eventschemas.AccountReinstated:
+		t.folded.status = s.hash(string(account.Active))
+	case eventschemas.AccountClosed:
+		t.folded.status = s.hash(string(account.Closed))
+	}
+	if t.whole != nil {
+		t.whole.Apply(ev, rec.OccurredAt)
+		t.whole.Link(t.head)
+	}
+	if t.hasRow && rec.Revision == t.rowAt {
+		t.compared = true
+		if t.row != t.folded {
+			return false
+		}
+	}
+	return !commands.Overdraws(ev, before, t.folded.balance)
+}
+
+// doubtful counts the accounts without a doubt, and returns the others: those that only the read model has, and then
+// the rest in the order in which they were opened.
+func (p *pass) doubtful() []string {
+	doubts := map[string]eventlog.Position{}
+	p.events = 0
+	for _, s := range p.shards {
+		for id, t := range s.accounts {
+			switch {
+			case t.opened == 0 && !t.hasRow, t.opened > p.head: // the read model need not have it
+			case t.opened == 0, t.doubtful, t.whole != nil, t.hasRow && !t.compared,
+				!t.hasRow && !p.noRows && !p.Reading:
+				doubts[id] = t.opened
+			default:
+				p.accounts++
+				p.events += t.events
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(doubts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(doubts[a], doubts[b]), cmp.Compare(a, b))
+	})
 }

@@ -94,11 +94,8 @@ func (e *faultsError) Error() string {
 
 // refused marks an error that is a refusal.
 func refused(err error) error {
-	refusal := errors.As(err, new(*faultsError))
-	for _, known := range refusals {
-		refusal = refusal || errors.Is(err, known)
-	}
-	if refusal {
+	if errors.As(err, new(*faultsError)) ||
+		slices.ContainsFunc(refusals, func(known error) bool { return errors.Is(err, known) }) {
 		return fmt.Errorf("%w: %w", ErrNotClosed, err)
 	}
 	return fmt.Errorf("was not closed: %w", err)

@@ -5,10 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"letterhead/internal/disk"
 )
 
 // parallel is how many brands are imported concurrently. The log commits all queued events as one
@@ -94,7 +99,6 @@ func Import(ctx context.Context, cfg Config, deps Deps) (Result, error) {
 	return run.result, nil
 }
 
-// importRun is one running import.
 type importRun struct {
 	cfg  Config
 	deps Deps
@@ -130,4 +134,21 @@ func (r *importRun) one(ctx context.Context, b Brand) error {
 		r.cfg.Progress(r.result.Imported+r.result.Present, Count)
 	}
 	return nil
+}
+
+// FileMarker is a Marker in a file of the data folder.
+type FileMarker struct{ Path string }
+
+// Load returns the version in the file, "" if there is no file.
+func (m FileMarker) Load(context.Context) (string, error) {
+	data, err := os.ReadFile(m.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(data)), err
+}
+
+// Save writes the file atomically: a crash leaves the old file or the new one.
+func (m FileMarker) Save(_ context.Context, version string) error {
+	return disk.WriteText(m.Path, version+"\n")
 }

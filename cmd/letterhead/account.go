@@ -1,35 +1,32 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"letterhead/adminapi"
-	"letterhead/domain/account"
+	"letterhead/commands"
 	"letterhead/domain/plan"
+	"letterhead/domain/signin"
+	"letterhead/internal/webhook"
 	"letterhead/node"
 	"letterhead/operations"
 	"letterhead/projections/accounts"
 )
-
-func accountCommand(e *environment) *cobra.Command {
-	return group("account", "Create, show, suspend and change accounts",
-		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e),
-		accountSignOut(e), accountSignInEmail(e), accountNote(e),
-		accountChange(e, "suspend", "suspended", "Reject every request of an account"),
-		accountChange(e, "reinstate", "reinstated", "End a suspension"),
-		accountChange(e, "close", "closed", "Close an account permanently and erase its names"),
-	)
-}
 
 func accountCreate(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "create", Short: "Create an account with a secret and a publishable key",
 		Args: exactArgs()}
 	c.Flags().String("name", "", "name of the account's holder")
 	c.Flags().String("plan", string(plan.Free), "free, starter, growth or custom")
-	show(e, c, "POST", "/admin/accounts", func(_ *client, created operations.NewAccount) error {
+	return show(e, c, "POST", "/admin/accounts", func(_ *client, created operations.NewAccount) error {
 		if created.Account.Name == "" { // it is a repeat
 			fmt.Fprintf(e.stdout, "account %s\n", created.Account.ID)
 			for _, k := range created.Keys {
@@ -42,33 +39,27 @@ func accountCreate(e *environment) *cobra.Command {
 		for _, k := range created.Keys {
 			fmt.Fprintf(e.stdout, "%-11s key %s  %s\n", k.Kind, k.ID, k.Key)
 		}
-		_, err := fmt.Fprintln(e.stdout, "The keys are shown only now; only their hashes are stored.")
-		return err
+		return e.printf("The keys are shown only now; only their hashes are stored.\n")
 	})
-	return c
 }
 
 func accountShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID"),
-		Long: "Show an account. With --as-of, show its balance, plan, status, look-ups of the month and lots of credits as " +
-			"they were then, with its present name."}
+	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID")}
 	asOfFlag(c)
 	asJSON := jsonFlag(c)
-	act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a adminapi.Account) error {
+	return act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a adminapi.Account) error {
 		switch {
 		case *asJSON:
 			return printJSON(e.stdout, row[adminapi.Account]{text: x.answer}.without("opened_at"))
 		case !a.AsOf.IsZero():
 			return e.printPast(&a)
 		}
-		_, err := fmt.Fprintf(e.stdout, "account  %s\nname     %s\nplan     %s\nstatus   %s\nbalance  %d credits (%d "+
+		return e.printf("account  %s\nname     %s\nplan     %s\nstatus   %s\nbalance  %d credits (%d "+
 			"available, %d open holds)\nlookups  %d in %s\nopened   %s\n",
 			a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance,
 			a.Credits.Available, a.OpenHolds,
 			a.Lookups.Count, a.Lookups.Month, a.OpenedAt.Format(time.RFC3339))
-		return err
 	})
-	return c
 }
 
 func (e *environment) printPast(a *adminapi.Account) error {
@@ -99,12 +90,7 @@ func (e *environment) printPast(a *adminapi.Account) error {
 }
 
 func accountList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs(),
-		Long: `List accounts. SPENT are the credits charged in the latest month (UTC) in which an account was charged, less those
-that were returned since it began. USED is the time of its latest look-up that held or cost credits, or of the latest use
-of a key. Sorted by spend, the latest month counts first.
-
-With --as-of, list the accounts that existed then, with the balance, plan and status of that time and their present names.`}
+	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs()}
 	c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
 	c.Flags().String("status", "", "only accounts with this status: active, suspended or closed")
 	sortFlag(c, accounts.Sorts)
@@ -150,31 +136,23 @@ func used(a *adminapi.Account) string {
 func accountPlan(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "plan ID PLAN", Short: "Move an account to another plan immediately",
 		Args: exactArgs("ID", "PLAN")}
-	act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done decided) error {
+	return act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done decided) error {
 		return done.print(e, "plan "+x.args[1])
 	})
-	return c
 }
 
 func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
 	c := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs("ID")}
-	act(e, c, "POST", "/admin/accounts/{ID}/"+verb,
+	return act(e, c, "POST", "/admin/accounts/{ID}/"+verb,
 		func(_ *client, done decided) error { return done.print(e, outcome) })
-	return c
 }
 
 func accountNote(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account",
-		Args: exactArgs("ID", "TEXT"),
-		Long: fmt.Sprintf(`Add a note of at most %d bytes to an account, also to a closed one. A note is an event: it cannot be changed or deleted, so
-it must have no personal data. The customer can read it: it is in every proof of the account.
-
-"ledger show --account ID --type AccountNoted --json" lists the notes.`, account.MaxNoteBytes)}
-	act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
-		_, err := fmt.Fprintf(e.stdout, "account %s: note added\n", done.Account)
-		return err
+		Args: exactArgs("ID", "TEXT")}
+	return act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
+		return e.printf("account %s: note added\n", done.Account)
 	})
-	return c
 }
 
 // decided is a decision about an account as the admin API answers it.
@@ -187,6 +165,170 @@ func (d decided) print(e *environment, what string) error {
 	if d.Repeated {
 		what += " (nothing to change)"
 	}
-	_, err := fmt.Fprintf(e.stdout, "account %s: %s\n", d.Account, what)
-	return err
+	return e.printf("account %s: %s\n", d.Account, what)
+}
+
+func accountLoginLink(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the dashboard of an account",
+		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink}}
+	c.Flags().String("account", "", "account id")
+	c.Flags().String("person", signin.Owner, "id of the person, if several sign in to the account; not a name or an "+
+		"address, because events keep it forever")
+	return show(e, c, "POST", "/admin/accounts/{account}/login-link", func(_ *client, link operations.LoginLink) error {
+		return printLink(e, link, signin.LinkLifetime)
+	})
+}
+
+const anotherLink = "; run it again (each run issues another link)"
+
+// printLink prints only the link to standard output.
+func printLink(e *environment, link operations.LoginLink, lifetime time.Duration) error {
+	_, printed := fmt.Fprintln(e.stdout, link.URL)
+	_, explained := fmt.Fprintf(e.stderr, "The link signs in once, and expires at %s, in %d minutes.\n",
+		link.ExpiresAt.Format(time.RFC3339), lifetime/time.Minute)
+	return errors.Join(printed, explained)
+}
+
+func accountSignOut(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "sign-out ID", Short: "Sign the people of an account out of its dashboard",
+		Args: exactArgs("ID")}
+	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
+	return act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done decided) error {
+		note := ""
+		if done.Repeated {
+			note = ": there was no open session and no link that could be used"
+		}
+		return e.printf("account %s: %s signed out%s\n", done.Account,
+			cmp.Or(*person, "all people"), note)
+	})
+}
+
+func accountSignInEmail(e *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use: "sign-in-email ID", Short: "Show or set the e-mail addresses for sign-in links of an account",
+		Args: exactArgs("ID"),
+	}
+	address := c.Flags().String("email", "", "e-mail address of the person")
+	c.Flags().String("person", signin.Owner,
+		"id of the person whose address is set; not a name or an address, because "+
+			"events keep it forever")
+	notSent(c, "email", "person")
+	asJSON := jsonFlag(c)
+	all := listing[commands.Email]{path: "/admin/accounts/{ID}/sign-in-emails", field: "sign_in_emails",
+		titles: "PERSON\tEMAIL",
+		cells:  func(m *commands.Email) []any { return []any{m.Person, m.Address} }}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed("email") {
+			if cmd.Flags().Changed("person") {
+				return usageError{errors.New("--person needs --email, the address to set for the person")}
+			}
+			return e.onAPI(node.ToRead, func(x *client) error { return all.list(x, e, *asJSON, nil) })(cmd, args)
+		}
+		return e.onAPI(node.ToWrite, func(x *client) error {
+			path, _, err := x.fill("/admin/accounts/{ID}/sign-in-emails/{person}")
+			if err == nil {
+				err = x.call("PUT", path, map[string]any{"email": *address}, &commands.Email{})
+			}
+			if err != nil {
+				return err
+			}
+			return all.list(x, e, *asJSON, nil)
+		})(cmd, args)
+	}
+	return c
+}
+
+func accountNotices(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "notices ID", Short: "Show, set or retry the notices of an account"}
+	c.Flags().Int64("low-balance", 0, "credits below which the balance is low; 0 for no notice of it")
+	c.Flags().String("webhook", "", "https URL to which notices are sent")
+	c.Flags().String("email", "", "e-mail address to which notices are sent")
+	retry := c.Flags().String("retry", "", "id of a notice to attempt again")
+	public := c.Flags().Bool("public-key", false, "print the public key of webhooks")
+	fresh := c.Flags().Bool("new-key", false, "print a new private key of webhooks")
+	asJSON := jsonFlag(c)
+	c.MarkFlagsMutuallyExclusive("public-key", "new-key", "retry")
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if !*public && !*fresh {
+			return exactArgs("ID")(cmd, args)
+		}
+		return exactArgs()(cmd, args)
+	}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if *fresh {
+			key, err := webhook.NewKey(rand.Reader)
+			if err != nil {
+				return err
+			}
+			return e.printf("%s\n", key.Private())
+		}
+		if *public {
+			return e.onFolder(node.ToWrite, func(_ context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+				key, err := n.Operations.Notices.Key()
+				if err != nil {
+					return err
+				}
+				return e.printf("%s\n", key.Public())
+			})(cmd, args)
+		}
+		use := node.ToRead
+		set := slices.ContainsFunc([]string{"low-balance", "webhook", "email"}, cmd.Flags().Changed)
+		if set && *retry != "" {
+			return usageError{errors.New("--retry cannot be combined with settings; run the command twice")}
+		}
+		if set || *retry != "" {
+			use = node.ToWrite
+		}
+		return e.onAPI(use, func(x *client) error {
+			var shown operations.NoticeSettings
+			var err error
+			switch {
+			case set:
+				err = x.request("PATCH", "/admin/accounts/{ID}/notices", &shown)
+			case *retry != "":
+				err = x.request("POST", "/admin/accounts/{ID}/notices/{retry}/retry", &shown)
+			default:
+				err = x.request("GET", "/admin/accounts/{ID}/notices", &shown)
+			}
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				_, err = e.stdout.Write(x.answer)
+				return err
+			}
+			return e.printNotices(&shown)
+		})(cmd, args)
+	}
+	return c
+}
+
+// printNotices prints the settings and the last notices of an account.
+func (e *environment) printNotices(shown *operations.NoticeSettings) error {
+	threshold := "no notice"
+	if shown.LowBalance > 0 {
+		threshold = fmt.Sprintf("below %d credits", shown.LowBalance)
+	}
+	fmt.Fprintf(e.stdout, "low balance  %s\nwebhook      %s\ne-mail       %s\n",
+		threshold, cmp.Or(shown.Webhook, "none"),
+		cmp.Or(shown.Email, "none"))
+	if len(shown.Notices) == 0 {
+		return nil
+	}
+	table := newTable(e.stdout)
+	fmt.Fprintln(table, "NOTICE\tKIND\tRAISED\tABOUT\tDESTINATION\tSTATE\tATTEMPTS\tNEXT\tREASON")
+	for _, d := range shown.Notices {
+		next := "-"
+		if !d.NextAt.IsZero() {
+			next = d.NextAt.Format(time.RFC3339)
+		}
+		about := fmt.Sprintf("%d of %d credits", d.Balance, d.Threshold)
+		if d.Payment != nil {
+			about = d.Payment.ID
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.NoticeID, d.Kind,
+			d.RaisedAt.Format(time.RFC3339), about,
+			d.Destination, d.State, d.Attempts, next, cmp.Or(d.Reason, "-"))
+	}
+	return table.Flush()
 }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"letterhead/internal/config"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 	"letterhead/workers/backup"
@@ -24,19 +27,6 @@ func archiveCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive --before DATE --to FILE.jsonl.zst",
 		Short: "Move old crawls of domains that never became brands out of the log", Args: exactArgs(),
-		Long: `Move the streams of domains that never became brands from the event log to a file:
-domains whose last crawl failed before --before, and whose streams hold nothing but
-crawls. Streams of accounts are never touched. Stop the server first.
-
-The events are written to the file, one JSON object per line, compressed with zstd.
-All other events are copied to a new log. When the hash chains are verified and both
-logs have been compared event by event, the new log replaces the old one in one step.
-The old log is kept next to it until you delete it. If the command is killed, the
-folder holds either the old log or the new one; run the same command again to finish.
-The next start rebuilds the read models and the search index, because events have new
-positions.
-
-A domain whose crawls were archived is crawled again when it is looked up.`,
 	}
 	var o archiveOptions
 	var before string
@@ -123,11 +113,99 @@ func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOpti
 		return printJSON(e.stdout, out)
 	}
 	if failures.Events == 0 {
-		_, err = fmt.Fprintln(e.stdout, "nothing to archive; nothing was changed")
-		return err
+		return e.printf("nothing to archive; nothing was changed\n")
 	}
-	_, err = fmt.Fprintf(e.stdout, "archived %d events of %d domains in %s\nsha256 %s\nthe log holds %d events; every chain holds: %d account(s), %d events\nthe old log is kept as %s (with -wal and the marker): delete it when the service runs and the archive is in a safe place\n",
+	return e.printf("archived %d events of %d domains in %s\nsha256 %s\nthe log holds %d events; every chain holds: %d account(s), %d events\nthe old log is kept as %s (with -wal and the marker): delete it when the service runs and the archive is in a safe place\n",
 		out.Events, out.Streams, out.File, out.SHA256, out.Rest.Events, out.Rest.Accounts,
 		out.Rest.ChainEvents, out.Kept)
-	return err
+}
+
+func migrateCommand(e *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use: "migrate --to esdb://…", Short: "Move from the data folder to EventStoreDB, PostgreSQL and a bucket",
+		Args: exactArgs(),
+	}
+	var m node.Migration
+	var asJSON bool
+	var before string
+	flags := c.Flags()
+	flags.StringVar(&m.Log, "to", "", "connection string of an EventStoreDB that is empty, or was filled by an earlier pass (esdb://…; or set LETTERHEAD_MIGRATE_TO, which other users of the machine cannot see)")
+	flags.StringVar(&m.Database, "database", "",
+		"the PostgreSQL of the new nodes (postgres://…; or set LETTERHEAD_MIGRATE_DATABASE)")
+	flags.StringVar(&m.Assets, "assets", "", "the bucket of the new nodes (s3://… or file:///…)")
+	flags.StringVar(&before, "archive-before", "",
+		"leave out domains that never became brands and whose last crawl failed before this date (2026-10-01, in UTC) or time")
+	flags.StringVar(&m.ArchiveTo, "archive-to", "", "file to write their events to (.jsonl.zst)")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if (before == "") != (m.ArchiveTo == "") {
+			return usageError{errors.New("--archive-before and --archive-to need each other: events that the new log leaves out are kept in a file")}
+		}
+		if before != "" {
+			if m.ArchiveBefore, err = parseBefore("--archive-before", before); err != nil {
+				return usageError{err}
+			}
+			if m.ArchiveTo, err = filepath.Abs(m.ArchiveTo); err != nil {
+				return err
+			}
+		}
+		if m.Log == "" {
+			if m.Log, err = config.Value(os.LookupEnv, "LETTERHEAD_MIGRATE_TO"); err != nil {
+				return usageError{err}
+			}
+		}
+		if m.Database == "" {
+			if m.Database, err = config.Value(os.LookupEnv, "LETTERHEAD_MIGRATE_DATABASE"); err != nil {
+				return usageError{err}
+			}
+		}
+		if !strings.HasPrefix(m.Log, "esdb://") && !strings.HasPrefix(m.Log, "esdb+discover://") {
+			return usageError{
+				errors.New("--to must be the connection string of an EventStoreDB, such as esdb://host:2113?tls=true"),
+			}
+		}
+		args := []string{"migrate", "--to=" + m.Log, "--database=" + m.Database, "--assets=" + m.Assets,
+			"--archive-before=" + before,
+			"--archive-to=" + m.ArchiveTo, fmt.Sprintf("--json=%t", asJSON)}
+		final := e.node == nil
+		ctx := cmd.Context()
+		return e.onNode(ctx, args, node.ToWrite, node.OpenStores, func(n *node.Node) error {
+			if n.Config.Shared() {
+				return usageError{errors.New("the settings already name an EventStoreDB; migrate copies from a data folder (LETTERHEAD_EVENTSTORE=sqlite)")}
+			}
+			if !final && !m.ArchiveBefore.IsZero() {
+				return usageError{errors.New("a server uses this folder; stop it before you migrate with --archive-before: while it runs, a domain that is left out may become a brand")}
+			}
+			return e.migrate(ctx, n, m, final, asJSON)
+		})
+	}
+	return c
+}
+
+func (e *environment) migrate(ctx context.Context, n *node.Node, m node.Migration, final, asJSON bool) error {
+	began := time.Now()
+	out, err := n.Stores.Migrate(ctx, m, final, backup.Config{Version: version, Progress: stages(e.stderr, "migrate")})
+	if err != nil {
+		return err
+	}
+	if final && m.Database == "" {
+		fmt.Fprintln(e.stderr, "warning: without --database no names were copied, and the first relay on the new log publishes all old crawl requests again")
+	}
+	if asJSON {
+		return printJSON(e.stdout, out)
+	}
+	took := time.Since(began).Round(time.Millisecond)
+	if !final {
+		return e.printf("first pass: %d events (%d were there) up to position %d, %d new images in %s\nstop the server and run the same command again for the final pass\n",
+			out.Events, out.Present, out.Source, out.NewAssets, took)
+	}
+	if archived := out.Archived; archived != nil {
+		_, err = fmt.Fprintf(e.stdout, "left out %d events of %d domains, now in %s\nsha256 %s\n",
+			archived.Events, archived.Streams, archived.File, archived.SHA256)
+	}
+	if err != nil {
+		return err
+	}
+	return e.printf("migrated: %d events (%d were there), %d names, %d images (%d new) in %s; every chain holds: %d account(s), %d events\n",
+		out.Events, out.Present, out.Names, out.Assets, out.NewAssets, took, out.Accounts, out.ChainEvents)
 }

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,12 +24,6 @@ func backupCommand(e *environment) *cobra.Command {
 		Use:   "backup FOLDER | URL",
 		Short: "Copy events, names and images to a folder or a bucket, even while the server runs",
 		Args:  exactArgs("FOLDER"),
-		Long: `Copy everything that cannot be recomputed to a folder, or to a bucket like
-s3://backups?region=eu-central-1&prefix=letterhead/. Run it again to continue an
-interrupted backup, or to add new data to a finished one.
-
-The backup contains names and hashes of keys: protect it like the data folder.
-docs/backup.md describes how to restore it, and what it does not contain.`,
 	}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -49,11 +47,10 @@ docs/backup.md describes how to restore it, and what it does not contain.`,
 				if *asJSON {
 					return printJSON(e.stdout, sum)
 				}
-				_, err = fmt.Fprintf(e.stdout,
+				return e.printf(
 					"backup of %d events up to position %d, %d names (new: %d events, %d images) in %s\n%s\n",
 					sum.Events, sum.Position, sum.Names, sum.NewEvents+sum.Adopted, sum.NewAssets,
 					time.Since(began).Round(time.Millisecond), sum.Place)
-				return err
 			})
 	}
 	return c
@@ -117,4 +114,132 @@ func gaugeOf(p backup.Progress) gauge {
 		g.at, g.end = uint64(p.Position), uint64(p.Head)
 	}
 	return g
+}
+
+type gauge struct {
+	// done is a number of items, 0 if they are not counted.
+	done uint64
+	unit string // of done, such as events
+	// at and end are the current place and the end, which is 0 if it is not known. If counts is true, both are numbers
+	// of items like done. Otherwise they are positions of a log, which may have gaps.
+	at, end uint64
+	counts  bool
+}
+
+// meter describes progress, rate and remaining time, as far as they are known. It computes the rate since the first
+// gauge, because work that continues an earlier run begins with a count above 0.
+type meter struct {
+	began time.Time
+	first gauge
+}
+
+func newMeter(first gauge) *meter { return &meter{began: time.Now(), first: first} }
+
+// text returns a description such as "12000 events, 34 % of the log, 2100/s, about 12s left".
+func (m *meter) text(g gauge) string {
+	var parts []string
+	switch {
+	case g.counts:
+		parts = append(parts, fmt.Sprintf("%d of %d %s", g.done, g.end, g.unit))
+	case g.done > 0 || g.end == 0:
+		parts = append(parts, fmt.Sprintf("%d %s", g.done, g.unit))
+	}
+	if g.end > 0 && !g.counts {
+		parts = append(parts, fmt.Sprintf("%d %% of the log", min(g.at, g.end)*100/g.end))
+	}
+	passed := time.Since(m.began)
+	if passed > 0 && g.done > m.first.done {
+		parts = append(parts, m.rate(g, passed))
+	}
+	if passed > 0 && g.at > m.first.at && g.at < g.end {
+		left := time.Duration(float64(passed) / float64(g.at-m.first.at) * float64(g.end-g.at))
+		parts = append(parts, fmt.Sprintf("about %s left", max(left.Round(time.Second), time.Second)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (m *meter) rate(g gauge, passed time.Duration) string {
+	return fmt.Sprintf("%.0f/s", float64(g.done-m.first.done)/passed.Seconds())
+}
+
+// maxErasedList is the maximum size of the file of --erased.
+const maxErasedList = 64 << 20
+
+func restoreCommand(e *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use: "restore FOLDER | URL", Short: "Fill an empty data folder, or empty services, from a backup",
+		Args: exactArgs("FOLDER"),
+	}
+	flags := c.Flags()
+	withoutHolders := flags.Bool("without-holders", false, "leave out the names of account holders and keys")
+	erased := flags.String("erased", "", "file with ids, one per line, whose names are left out")
+	withoutAssets := flags.Bool("without-assets", false, "leave out images; crawls fetch them again")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if e.node != nil {
+			return usageError{
+				errors.New("cannot restore into a running server: stop it, and name an empty folder with --data"),
+			}
+		}
+		from, err := backupPlace(args[0])
+		if err != nil {
+			return err
+		}
+		cfg := backup.RestoreConfig{Config: backup.Config{Version: version, Progress: stages(e.stderr, "restore")},
+			WithoutNames: *withoutHolders, WithoutAssets: *withoutAssets}
+		if cfg.Erased, err = erasedIDs(*erased); err != nil {
+			return err
+		}
+		return e.restore(cmd.Context(), cfg, from, *asJSON)
+	}
+	return c
+}
+
+func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, from string, asJSON bool) error {
+	settings, err := e.config()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	out, err := node.Restore(ctx, settings, e.options(node.ToWrite), cfg, from)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(e.stdout, out)
+	}
+	return e.printf(
+		"restored %d events (%d were there), %d names, %d images in %s; every chain holds: %d account(s), %d events\n",
+		out.Events, out.Present, out.Names, out.Assets, time.Since(began).Round(time.Millisecond),
+		out.Accounts, out.ChainEvents)
+}
+
+// erasedIDs reads a file of ids, one per line.
+func erasedIDs(name string) (map[string]bool, error) {
+	if name == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("--erased: %w", err)
+	}
+	if info.Size() > maxErasedList {
+		return nil, fmt.Errorf("--erased: %s has %d bytes, at most %d", name, info.Size(), maxErasedList)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--erased: %w", err)
+	}
+	defer f.Close()
+	ids := map[string]bool{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if id := strings.TrimSpace(lines.Text()); id != "" && !strings.HasPrefix(id, "#") {
+			ids[id] = true
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("--erased: read %s: %w", name, err)
+	}
+	return ids, nil
 }

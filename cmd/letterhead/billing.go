@@ -1,45 +1,43 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	domain "letterhead/domain/billing"
+	"letterhead/domain/books"
+	"letterhead/domain/reconcile"
+	"letterhead/eventschemas"
 	"letterhead/node"
 	"letterhead/operations"
 	"letterhead/projections/inbox"
+	"letterhead/workers/journal"
 )
 
 func billingCheckout(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "checkout", Short: "Create a page on which an account pays", Args: exactArgs(),
-		Annotations: map[string]string{appendsNothing: "true"},
-		Long: "Create a checkout session at Stripe for a pack of credits or the price of a plan, and print the address of " +
-			"the page on which to pay. The credits are granted when Stripe reports the payment. It needs " +
-			"LETTERHEAD_STRIPE_KEY and LETTERHEAD_BILLING_FILE."}
+		Annotations: map[string]string{appendsNothing: "true"}}
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("pack", "", "name of a pack")
 	c.Flags().String("price", "", "id of a price")
-	show(e, c, "POST", "/admin/billing/checkouts", func(_ *client, session operations.CheckoutSession) error {
-		_, err := fmt.Fprintln(e.stdout, session.URL)
-		return err
+	return show(e, c, "POST", "/admin/billing/checkouts", func(_ *client, session operations.CheckoutSession) error {
+		return e.printf("%s\n", session.URL)
 	})
-	return c
 }
 
 func billingInbox(e *environment) *cobra.Command {
 	c := group("inbox", "Events of the payment processor that were not applied", billingInboxShow(e),
 		billingInboxReplay(e), billingInboxDismiss(e))
-	c.Long = "List the events of the payment processor that were not applied: events in the inbox need you, and waiting " +
-		"events apply when another event arrives. docs/billing.md explains the reasons."
 	c.Flags().String("state", "", "only events in this state: inbox, waiting or new")
-	openReports.command(e, c)
-	return c
+	return openReports.command(e, c)
 }
 
 // openReports are the reports that were not applied.
@@ -82,9 +80,7 @@ func (x *client) report() (string, error) {
 }
 
 func billingInboxShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show an event of the payment processor", Args: exactArgs("ID"),
-		Long: "Show, as JSON, what the log holds about an event of the payment processor: what was taken from it, and what " +
-			"became of it."}
+	c := &cobra.Command{Use: "show ID", Short: "Show an event of the payment processor", Args: exactArgs("ID")}
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		id, err := x.report()
 		if err != nil {
@@ -108,12 +104,7 @@ const seeInbox = `: run "letterhead billing inbox" to see`
 
 func billingInboxReplay(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "replay [ID]", Short: "Apply events of the inbox after their causes were removed",
-		Args: atMostOneArg("ID"), Annotations: map[string]string{ifUnanswered: seeInbox},
-		Long: `Have an event of the inbox, or all of them, decided again: after the price was added
-to LETTERHEAD_BILLING_FILE and the server restarted, or the account was opened. This
-links no customer; "letterhead billing link" does. An event of another API version is
-then used as far as it could be read. The running server applies them; what fails
-again returns to the inbox.`}
+		Args: atMostOneArg("ID"), Annotations: map[string]string{ifUnanswered: seeInbox}}
 	all := c.Flags().Bool("all", false, "all events of the inbox")
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
 		if *all == (len(x.args) == 1) {
@@ -136,18 +127,15 @@ again returns to the inbox.`}
 				return err
 			}
 		}
-		_, err = fmt.Fprintf(e.stdout, "%d event(s) will be applied again; %q shows those that cannot be\n", len(ids),
+		return e.printf("%d event(s) will be applied again; %q shows those that cannot be\n", len(ids),
 			"letterhead billing inbox")
-		return err
 	})
 	return c
 }
 
 func billingInboxDismiss(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "dismiss ID", Short: "Remove an event from the inbox without applying it",
-		Args: exactArgs("ID"), Annotations: map[string]string{ifUnanswered: seeInbox},
-		Long: "Remove an event from the inbox, or one that waits, without applying it: after you have done by hand what it " +
-			"needs. The log keeps it, with the reason."}
+		Args: exactArgs("ID"), Annotations: map[string]string{ifUnanswered: seeInbox}}
 	reason := c.Flags().String("reason", "operator", "why it is not needed")
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
 		id, err := x.report()
@@ -159,37 +147,26 @@ func billingInboxDismiss(e *environment) *cobra.Command {
 			&struct{}{}); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.stdout, "event %s is dismissed\n", x.args[0])
-		return err
+		return e.printf("event %s is dismissed\n", x.args[0])
 	})
 	return c
 }
 
 func billingLink(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "link", Short: "Link a customer or a payment of the payment processor to an account",
-		Args: exactArgs(),
-		Long: `Link a customer of Stripe to an account. Checkout sessions that letterhead creates do
-so themselves; subscriptions that were created elsewhere need it, and so does moving
-a customer from one account to another. Events of the customer that are in the inbox
-are then applied. The account's customer portal and payment pages show the customer,
-so check in Stripe whose customer it is.
-
-With --payment, link a payment that was granted by hand. Its refunds and disputes,
-which wait until then, are applied; no credits are granted again.`}
+		Args: exactArgs()}
 	c.Flags().String("customer", "", "id of the customer, such as cus_1")
 	c.Flags().String("payment", "", "id of a payment that was granted by hand, such as pi_1")
 	named(c, "payment", "payment_id")
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("processor", domain.Stripe, "name of the processor")
-	act(e, c, "POST", "/admin/billing/links", func(_ *client, link operations.Link) error {
+	return act(e, c, "POST", "/admin/billing/links", func(_ *client, link operations.Link) error {
 		what := "customer " + link.Customer
 		if link.PaymentID != "" {
 			what = "payment " + link.PaymentID
 		}
-		_, err := fmt.Fprintf(e.stdout, "%s is linked to account %s\n", what, link.AccountID)
-		return err
+		return e.printf("%s is linked to account %s\n", what, link.AccountID)
 	})
-	return c
 }
 
 // atMostOneArg accepts one argument or none.
@@ -200,4 +177,182 @@ func atMostOneArg(name string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+func billingReconcile(e *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use: "reconcile FILE.csv", Short: "Compare a payment processor's balance export with the ledger",
+		Args: exactArgs("FILE"),
+	}
+	from := c.Flags().String("from", "", "start of the range")
+	to := c.Flags().String("to", "", "end of the range, inclusive")
+	record := c.Flags().Bool("record-fees", false, "record the fees that are missing from the ledger")
+	opening := c.Flags().StringSlice("opening", nil, "balance at the processor before the range, such as EUR=104.50")
+	r := reportFlags(c, "result", "kind", "processor_currency", "processor", "ledger_currency", "ledger", "payment",
+		"id", "account", "at", "line")
+	var report *reconcile.Report
+	compare := e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		o := reconcile.Options{Fees: *record}
+		var err error
+		if o.From, o.Until, err = rangeOf(*from, "--to", *to); err != nil {
+			return err
+		}
+		if o.Opening, err = openingBalances(*opening); err != nil {
+			return usageError{fmt.Errorf("--opening: %w", err)}
+		}
+		report, err = reconcileFile(args[0], o, func() (*reconcile.Ledger, error) {
+			ledger := reconcile.NewLedger()
+			return ledger, journal.Events(ctx, n.Stores.Log, reconcile.Types(), e.reading("ledger"), ledger.Apply)
+		})
+		return err
+	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := compare(cmd, args); err != nil {
+			return err
+		}
+		if report == nil { // a server has compared, and has printed the report
+			return nil
+		}
+		var rejected error
+		if *record {
+			rejected = e.recordFees(cmd, report.Differences)
+		}
+		if err := errors.Join(rejected, r.write(e.stdout, reconcileRows(report))); err != nil {
+			return err
+		}
+		counts := map[reconcile.Result]int{}
+		for _, d := range report.Differences {
+			counts[d.Result]++
+		}
+		if counts[reconcile.Recorded] == len(report.Differences) {
+			return nil
+		}
+		return fmt.Errorf("%s and the ledger differ: %d missing from the ledger, %d extra in it, %d different", args[0],
+			counts[reconcile.Missing], counts[reconcile.Extra], counts[reconcile.Different])
+	}
+	return c
+}
+
+// maxFeeErrors is the number of errors after which no more fees are recorded.
+const maxFeeErrors = 100
+
+// recordFees records missing fees whose payment one account has, and marks them. It returns the errors of the fees that
+// stay missing.
+func (e *environment) recordFees(cmd *cobra.Command, differences []reconcile.Difference) error {
+	var missing []*reconcile.Difference
+	for i := range differences {
+		if d := &differences[i]; d.Kind == reconcile.Fee && d.Result == reconcile.Missing && d.AccountID != "" {
+			missing = append(missing, d)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return e.onAPI(node.ToWrite, func(x *client) error {
+		var errs []error
+		for _, d := range missing {
+			fee := map[string]any{"account": d.AccountID, "fee_id": d.ID, "money": d.Processor.Minor,
+				"currency": d.Processor.Currency}
+			err := x.call("POST", "/admin/payments/"+url.PathEscape(d.PaymentID)+"/fees", fee, &feeAnswer{})
+			if err != nil {
+				errs = append(errs, fmt.Errorf("record fee %s of payment %s: %w", d.ID, d.PaymentID, err))
+			} else {
+				d.Result, d.Ledger = reconcile.Recorded, d.Processor
+			}
+			if x.ctx.Err() != nil || len(errs) >= maxFeeErrors {
+				return errors.Join(append(errs, errors.New("run the command again to record the rest"))...)
+			}
+		}
+		return errors.Join(errs...)
+	})(cmd, nil)
+}
+
+// openingBalances returns the balances of texts such as EUR=104.50.
+func openingBalances(texts []string) (map[string]int64, error) {
+	balances := map[string]int64{}
+	for _, text := range texts {
+		currency, amount, _ := strings.Cut(text, "=")
+		currency, err := reconcile.ParseCurrency(currency)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := balances[currency]; twice {
+			return nil, fmt.Errorf("%s is given twice", currency)
+		}
+		if balances[currency], err = books.ParseAmount(amount, currency); err != nil {
+			return nil, err
+		}
+	}
+	return balances, nil
+}
+
+// reconcileFile reads the header of the file before it folds the ledger, which takes longer.
+func reconcileFile(name string, o reconcile.Options,
+	fold func() (*reconcile.Ledger, error)) (_ *reconcile.Report, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	in, err := reconcile.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	ledger, err := fold()
+	if err != nil {
+		return nil, err
+	}
+	report, err := reconcile.Compare(ledger, in, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return report, nil
+}
+
+// reconcileRows returns a row for each difference, and the clearing account of each currency: a row for each of its
+// lines, and one object for JSON.
+func reconcileRows(report *reconcile.Report) (rows []reportRow) {
+	for _, d := range report.Differences {
+		rows = append(rows, differenceRow(d))
+	}
+	for _, c := range report.Clearing {
+		object := map[string]any{"result": "clearing", "currency": c.Currency}
+		for i, line := range []struct {
+			name  string
+			minor int64
+		}{{"opening", c.Opening}, {"received", c.Received}, {"refunded", c.Refunded}, {"disputed", c.Disputed},
+			{"fees", c.Fees}, {"payouts", c.Payouts}, {"other", c.Other}, {"closing", c.Closing}} {
+			row := reportRow{cells: []any{"clearing", line.name, c.Currency, money{line.minor, c.Currency}, "", "",
+				"", "", "", "", ""}}
+			if object[line.name] = line.minor; i == 0 {
+				row.object = object
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+func differenceRow(d reconcile.Difference) reportRow {
+	object := map[string]any{"result": d.Result, "kind": d.Kind, "processor": d.Processor, "ledger": d.Ledger,
+		"payment_id": d.PaymentID, "at": d.At}
+	for name, text := range map[string]string{"id": d.ID, "account": d.AccountID} {
+		if text != "" {
+			object[name] = text
+		}
+	}
+	line := ""
+	if d.Line > 0 {
+		object["line"], line = d.Line, fmt.Sprint(d.Line)
+	}
+	amount := func(m *eventschemas.Money) (currency string, cell any) {
+		if m == nil {
+			return "", ""
+		}
+		return m.Currency, money{m.Minor, m.Currency}
+	}
+	charged, processor := amount(d.Processor)
+	booked, ledger := amount(d.Ledger)
+	return reportRow{[]any{string(d.Result), string(d.Kind), charged, processor, booked, ledger, d.PaymentID, d.ID,
+		d.AccountID, d.At.UTC().Format(time.RFC3339), line}, object}
 }

@@ -7,22 +7,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"letterhead/adminapi"
 	"letterhead/domain/books"
+	"letterhead/internal/eventlog"
 	"letterhead/node"
+	"letterhead/operations"
 	"letterhead/workers/journal"
 )
-
-func booksCommand(e *environment) *cobra.Command {
-	return group("books", "Report revenue, deferred revenue, usage and balances", booksRevenue(e), booksDeferred(e),
-		booksUsage(e), booksTrialBalance(e), booksBreakage(e), booksClose(e), booksStatus(e))
-}
 
 // reportWriter writes the rows of a report as a table, as CSV or as JSON lines.
 type reportWriter struct {
@@ -83,7 +84,6 @@ type reportRow struct {
 	object any
 }
 
-// money is a cell with an amount.
 type money struct {
 	minor    int64
 	currency string
@@ -179,12 +179,6 @@ func (e *environment) flowReport(c *cobra.Command, path string, columns ...strin
 func booksRevenue(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "revenue", Short: "Report received, recognized and refunded money and deferred revenue", Args: exactArgs(),
-		Long: "Report the money of each month, plan or account, in each currency. Received, refunded and recognized " +
-			"money is without tax; tax is the tax of payments less the tax of refunds. A credit that is used recognizes " +
-			"its share of the money of its payment; charges use the oldest grants first. Breakage is the revenue of " +
-			"credits that were removed from closed accounts, and fees are what the payment processor took. Opening " +
-			"deferred revenue plus received less refunded, recognized and breakage is closing deferred revenue. A change " +
-			"of plan does not move deferred revenue, so a report by plan has none.",
 	}
 	return e.flowReport(c, "/admin/books/revenue", "currency", "opening_deferred", "received", "tax",
 		"refunded", "recognized",
@@ -192,41 +186,34 @@ func booksRevenue(e *environment) *cobra.Command {
 }
 
 func booksUsage(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "usage", Short: "Report granted, used, broken and refunded credits", Args: exactArgs(),
-		Long: "Report the credits of each month, plan or account. Paid credits come from grants with money, promotional ones from all others. A reversal subtracts its credits from the month in which it occurs, and so does a refund of credits that were used, until other credits cover them. Broken credits were removed from closed accounts."}
+	c := &cobra.Command{Use: "usage", Short: "Report granted, used, broken and refunded credits", Args: exactArgs()}
 	return e.flowReport(c, "/admin/books/usage", "paid_granted", "paid_used", "paid_broken", "paid_refunded",
 		"promotional_granted", "promotional_used", "promotional_broken", "promotional_refunded", "state")
 }
 
 func booksDeferred(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "deferred", Short: "Report the unspent credits and the deferred revenue of each account",
-		Args: exactArgs(),
-		Long: "Report what is left of the grants of each account: unspent credits and the money that is not recognized " +
-			"yet, in each currency; promotional credits have no currency. The deficit is the credits below zero. Credits " +
-			"never expire; the credits of a closed account remain, and are marked, until \"books breakage\" removes them."}
+		Args: exactArgs()}
 	c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	return e.report(c, "/admin/books/deferred",
 		reportFlags(c, "account", "plan", "closed", "currency", "credits", "deferred", "deficit", "state"))
 }
 
 func booksTrialBalance(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "trial-balance", Short: "Report the balance of each ledger account", Args: exactArgs(),
-		Long: "Report the balances of the ledger accounts (docs/books.md) in each currency, and in CREDIT, the commodity of credits. In each of them, debits equal credits."}
+	c := &cobra.Command{Use: "trial-balance", Short: "Report the balance of each ledger account", Args: exactArgs()}
 	c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	chart := chartFlag(c)
 	notSent(c, "chart")
 	r := reportFlags(c, "currency", "account", "code", "debit", "credit", "state")
-	act(e, c, "GET", "/admin/books/trial-balance", func(_ *client, answer trialBalance) error {
+	return act(e, c, "GET", "/admin/books/trial-balance", func(_ *client, answer trialBalance) error {
 		codes, err := readChart(*chart)
 		if err != nil {
 			return err
 		}
 		return r.write(e.stdout, answer.rows(codes, r))
 	})
-	return c
 }
 
-// trialBalance is an answer of GET /admin/books/trial-balance.
 type trialBalance struct {
 	Balances []struct {
 		Currency string `json:"currency"`
@@ -262,4 +249,152 @@ func (t *trialBalance) rows(codes journal.Chart, r *reportWriter) (rows []report
 		}
 	}
 	return rows
+}
+
+func booksBreakage(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "breakage", Short: "Recognize the remaining credits of closed accounts as revenue",
+		Args: exactArgs()}
+	accountID := c.Flags().String("account", "", "account id")
+	before := c.Flags().String("closed-before", "", "all accounts that were closed before this time")
+	policy := c.Flags().String("policy", "", "why the credits will not be used")
+	yes := c.Flags().Bool("yes", false, "do not ask")
+	r := reportFlags(c, "account", "currency", "credits", "breakage")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		until, err := startOf("--closed-before", *before)
+		switch {
+		case err != nil:
+			return err
+		case *policy == "":
+			return usageError{
+				errors.New("--policy is needed: why the credits will not be used, such as a clause of your terms"),
+			}
+		case (*accountID == "") == (*before == ""):
+			return usageError{errors.New("either --account or --closed-before is needed")}
+		}
+		ids := []string{*accountID}
+		if *accountID == "" {
+			list := func(x *client) (err error) { ids, err = e.breakageBefore(x, until, *yes, r); return err }
+			if err := e.onAPI(node.ToRead, list)(cmd, args); err != nil {
+				return err
+			}
+			if len(ids) > 0 && !*yes {
+				// The folder is not held meanwhile. An account that is closed until the answer is left out.
+				if err := confirm(os.Stdin, e.stderr, "Recognize this breakage? It cannot be undone."); err != nil {
+					return err
+				}
+			}
+		}
+		if len(ids) == 0 {
+			return r.write(e.stdout, nil)
+		}
+		return e.onAPI(node.ToWrite,
+			func(x *client) error { return e.recognizeBreakage(x, ids, *policy, r) })(cmd, args)
+	}
+	return c
+}
+
+func breakageRow(b *operations.Breakage) reportRow {
+	return reportRow{[]any{b.Account, b.Currency, b.Credits, money{b.Breakage, b.Currency}}, b}
+}
+
+// breakageBefore returns the accounts with credits that were closed before a time, and shows what would be recognized
+// unless it is quiet.
+func (e *environment) breakageBefore(x *client, until time.Time, quiet bool,
+	r *reportWriter) (ids []string, err error) {
+	var answer struct{ Rows []operations.Breakage }
+	query := map[string]any{"closed_before": until.Format(time.RFC3339Nano), "limit": wholePage}
+	if err := x.call("GET", withQuery("/admin/books/breakage", query), nil, &answer); err != nil {
+		return nil, err
+	}
+	var rows []reportRow
+	for i := range answer.Rows {
+		b := &answer.Rows[i]
+		rows = append(rows, breakageRow(b))
+		if !slices.Contains(ids[max(0, len(ids)-1):], b.Account) { // the rows of an account follow each other
+			ids = append(ids, b.Account)
+		}
+	}
+	if len(rows) > 0 && !quiet {
+		err = r.write(e.stderr, rows)
+	}
+	return ids, err
+}
+
+// recognizeBreakage removes the credits of accounts, and prints what was recognized.
+func (e *environment) recognizeBreakage(x *client, ids []string, policy string, r *reportWriter) error {
+	var rows []reportRow
+	var rejected []error
+	for _, id := range ids {
+		var done struct{ Rows []operations.Breakage }
+		err := x.call("POST", "/admin/accounts/"+url.PathEscape(id)+"/breakage",
+			map[string]any{"policy": policy}, &done)
+		for i := range done.Rows {
+			rows = append(rows, breakageRow(&done.Rows[i]))
+		}
+		var answered *apiError
+		switch {
+		case errors.As(err, &answered) && answered.status == http.StatusConflict && len(ids) > 1:
+			// It has open holds, which end within minutes.
+			rejected = append(rejected, fmt.Errorf("account %s: %w; try again later", id, err))
+		case err != nil: // those before are recorded
+			return errors.Join(r.write(e.stdout, rows), err)
+		}
+	}
+	return errors.Join(append(rejected, r.write(e.stdout, rows))...)
+}
+
+func booksClose(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "close MONTH", Short: "Close a month", Args: exactArgs("MONTH")}
+	asJSON := jsonFlag(c)
+	type answer struct {
+		operations.Month
+		Repeated bool `json:"repeated"`
+	}
+	act(e, c, "POST", "/admin/books/{MONTH}/close", func(x *client, closed answer) error {
+		if *asJSON {
+			return printJSON(e.stdout, monthObject(row[operations.Month]{x.answer, closed.Month}))
+		}
+		state := "closed"
+		if closed.Repeated {
+			state = "was closed before"
+		}
+		return e.printf("%s %s: %d transaction(s), digest %s\n", closed.Month.Month, state,
+			*closed.Transactions, closed.Digest)
+	})
+	run := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, err := monthOf("MONTH", args[0]); err != nil {
+			return err
+		}
+		err := run(cmd, args)
+		if errors.Is(err, eventlog.ErrLoss) { // the folder could not be opened
+			return fmt.Errorf("%s was not closed: %w", args[0], err)
+		}
+		return err
+	}
+	return c
+}
+
+// monthObject returns a month for JSON. A closed one has totals, even if there are none.
+func monthObject(m row[operations.Month]) any {
+	object := m.without("repeated")
+	fields, ok := object.(map[string]json.RawMessage)
+	if ok && m.value.State == "closed" && len(m.value.Totals) == 0 {
+		fields["totals"] = json.RawMessage("[]")
+	}
+	return object
+}
+
+func booksStatus(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "status", Short: "Show which months are closed", Args: exactArgs()}
+	return listing[operations.Month]{
+		path: "/admin/books/months", field: "months", titles: "MONTH\tSTATE\tCLOSED\tTRANSACTIONS\tDIGEST",
+		cells: func(m *operations.Month) []any {
+			if m.Transactions == nil {
+				return []any{m.Month, m.State, "", "", ""}
+			}
+			return []any{m.Month, m.State, m.ClosedAt.Format(time.RFC3339), *m.Transactions, m.Digest}
+		},
+		object: monthObject,
+	}.command(e, c)
 }

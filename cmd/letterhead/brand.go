@@ -14,23 +14,9 @@ import (
 	"letterhead/projections/brands"
 )
 
-func brandCommand(e *environment) *cobra.Command {
-	return group("brand", "Show and change brands",
-		brandGet(e), brandList(e), brandOverride(e),
-		brandDecision(e, "remove-override DOMAIN FIELD", "Let crawls decide a field again", "DELETE",
-			"/admin/brands/{DOMAIN}/overrides/{FIELD}"),
-		brandDecision(e, "claim DOMAIN", "Mark a brand as claimed by its owner", "POST",
-			"/admin/brands/{DOMAIN}/claim"),
-		brandDecision(e, "withdraw DOMAIN", "Remove a brand permanently at its owner's request", "POST",
-			"/admin/brands/{DOMAIN}/withdraw"),
-	)
-}
-
 func brandGet(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "get IDENTIFIER", Short: "Print a brand as the API answers it, without a charge",
-		Args: exactArgs("IDENTIFIER"),
-		Long: "Print a brand as the API answers it, without a charge. With --as-of, print its record as it was then, " +
-			"unless the brand has been withdrawn or restricted since."}
+		Args: exactArgs("IDENTIFIER")}
 	asOf := asOfFlag(c)
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		id, err := brand.ParseIdentifier(x.args[0])
@@ -102,8 +88,7 @@ func brandOverride(e *environment) *cobra.Command {
 		if err := x.call("PUT", path, map[string]any{"value": value, "reason": *reason}, &done); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.stdout, "%s: %s is set\n", done.Domain, x.args[1])
-		return err
+		return e.printf("%s: %s is set\n", done.Domain, x.args[1])
 	})
 	return c
 }
@@ -111,13 +96,11 @@ func brandOverride(e *environment) *cobra.Command {
 func brandDecision(e *environment, use, short, method, path string) *cobra.Command {
 	words := strings.Fields(use)
 	c := &cobra.Command{Use: use, Short: short, Args: exactArgs(words[1:]...)}
-	act(e, c, method, path, func(x *client, done decidedBrand) error {
+	return act(e, c, method, path, func(x *client, done decidedBrand) error {
 		what := words[0] + " is done"
 		if method == http.MethodDelete {
 			what = x.args[1] + " is left to crawls"
 		}
-		_, err := fmt.Fprintf(e.stdout, "%s: %s\n", done.Domain, what)
-		return err
+		return e.printf("%s: %s\n", done.Domain, what)
 	})
-	return c
 }

@@ -87,7 +87,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 // act makes a command send one request, which it makes from its arguments and flags, and print the answer. The path
 // has the names of arguments and flags in braces. The other arguments, and the other flags that are set, are fields of
 // the body or, with GET and DELETE, parameters of the query.
-func act[T any](e *environment, c *cobra.Command, method, path string, print func(x *client, answer T) error) {
+func act[T any](e *environment, c *cobra.Command, method, path string, print func(x *client, answer T) error) *cobra.Command {
 	use := node.ToWrite
 	if method == http.MethodGet || c.Annotations[appendsNothing] != "" {
 		use = node.ToRead
@@ -116,6 +116,7 @@ func act[T any](e *environment, c *cobra.Command, method, path string, print fun
 		}
 		return print(x, answer)
 	})
+	return c
 }
 
 // The annotations of commands.
@@ -131,9 +132,9 @@ func lost(what, id, group string) string {
 }
 
 // show is act for a command that prints the answer as it is with --json.
-func show[T any](e *environment, c *cobra.Command, method, path string, print func(x *client, answer T) error) {
+func show[T any](e *environment, c *cobra.Command, method, path string, print func(x *client, answer T) error) *cobra.Command {
 	asJSON := jsonFlag(c)
-	act(e, c, method, path, func(x *client, answer T) error {
+	return act(e, c, method, path, func(x *client, answer T) error {
 		if *asJSON {
 			_, err := e.stdout.Write(x.answer)
 			return err

@@ -14,6 +14,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/config"
+	"letterhead/internal/disk"
 	"letterhead/node"
 	"letterhead/projections/brands"
 	"letterhead/workers/crawl"
@@ -25,11 +26,6 @@ const maxPageFile = 3 << 20
 
 func crawlCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "crawl URL | --file PAGE --url URL", Short: "Show what a crawl finds, without storing it",
-		Long: `Crawl a site, or read a saved page without fetching anything, and print the record with the evidence of
-each field. It opens no data folder, stores nothing and charges nothing.
-
---explain prints every candidate with its score and why the winner was chosen; --report writes the same,
-with the images, to one HTML file.`,
 		Args: cobra.MaximumNArgs(1)}
 	var o crawlOptions
 	c.Flags().StringVar(&o.file, "file", "", "a saved page to read instead of fetching")
@@ -154,14 +150,26 @@ func printCrawl(w io.Writer, domain string, r *crawl.Result, baseURL string, asJ
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "%s\n\n", pretty); err != nil {
-		return err
-	}
+	text := fmt.Appendf(nil, "%s\n\n", pretty)
 	for _, ev := range r.Evidence {
-		_, err := fmt.Fprintf(w, "%-18s %.2f  %-24s %s\n", ev.Field, ev.Confidence, ev.Method, ev.Source)
+		text = fmt.Appendf(text, "%-18s %.2f  %-24s %s\n", ev.Field, ev.Confidence, ev.Method, ev.Source)
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// writeWhole writes a file that the user named, completely or not at all. If the name is not a regular file, such as
+// /dev/null or a pipe, it writes to that instead of replacing it.
+func writeWhole(name string, write func(io.Writer) error) error {
+	if there, err := os.Stat(name); err == nil && !there.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}
+		return errors.Join(write(f), f.Close())
 	}
-	return nil
+	if err := disk.WriteFile(name, write); err != nil {
+		return err
+	}
+	return os.Chmod(name, 0o644)
 }

@@ -4,18 +4,19 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"letterhead/eventschemas"
 	"letterhead/node"
+	"letterhead/projections/payments"
 )
-
-func creditsCommand(e *environment) *cobra.Command {
-	return group("credits", "Grant credits, refund payments and reverse charges", creditsGrant(e), creditsRefund(e),
-		creditsReverse(e))
-}
 
 func creditsGrant(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "grant", Short: "Add credits; a payment id can be used only once", Args: exactArgs()}
@@ -30,15 +31,13 @@ func creditsGrant(e *environment) *cobra.Command {
 	moneyFlags(c)
 	c.Flags().Int64("tax", 0, "the part of the money that is tax, in minor units (cents)")
 	asJSON := jsonFlag(c)
-	act(e, c, "POST", "/admin/accounts/{account}/grants", func(_ *client, done moved) error {
+	return act(e, c, "POST", "/admin/accounts/{account}/grants", func(_ *client, done moved) error {
 		return done.print(e, *asJSON, fmt.Sprintf("%d credits granted", *amount))
 	})
-	return c
 }
 
 func creditsRefund(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "refund", Short: "Take back credits of a refunded payment", Args: exactArgs(),
-		Long: "Take back the remaining credits of a payment, or some of them with --amount. A payment can be refunded in several parts.\n\nWithout --money a refund returns money in proportion to its credits, and the refund of the last credits returns the remaining money. If the payment has no credits left, --money without --amount returns remaining money. This refund then gets one credit of the largest refund, which is recorded again with one credit less. Repeating a command with the same --refund-id changes nothing."}
+	c := &cobra.Command{Use: "refund", Short: "Take back credits of a refunded payment", Args: exactArgs()}
 	c.Flags().String("account", "", "account id")
 	paymentID := c.Flags().String("payment-id", "", "reference of the payment")
 	amount := c.Flags().Int64("amount", 0, "credits to take back (default: all that are left of the payment)")
@@ -80,16 +79,13 @@ func creditsRefund(e *environment) *cobra.Command {
 
 func creditsReverse(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "reverse", Short: "Reverse what one request was charged, within 24 hours",
-		Args: exactArgs(),
-		Long: "Reverse the charges of one request, given by its X-Request-Id, if its answer was charged but never arrived, " +
-			"for example because the server crashed in between. Repeating the command changes nothing."}
+		Args: exactArgs()}
 	c.Flags().String("account", "", "account id")
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
 	asJSON := jsonFlag(c)
-	act(e, c, "POST", "/admin/accounts/{account}/reversals", func(_ *client, done moved) error {
+	return act(e, c, "POST", "/admin/accounts/{account}/reversals", func(_ *client, done moved) error {
 		return done.print(e, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", done.Charges, *requestID))
 	})
-	return c
 }
 
 // moved is a change of an account's credits as the admin API answers it.
@@ -113,6 +109,114 @@ func (m moved) print(e *environment, asJSON bool, what string) error {
 	if m.Repeated {
 		note = " (already done; nothing changed)"
 	}
-	_, err := fmt.Fprintf(e.stdout, "account %s: %s%s; balance %d\n", m.Account, what, note, m.Balance)
-	return err
+	return e.printf("account %s: %s%s; balance %d\n", m.Account, what, note, m.Balance)
+}
+
+func paymentList(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "list", Short: "List payments", Args: exactArgs()}
+	account := c.Flags().String("account", "", "only payments of this account")
+	c.Flags().String("kind", "", "only payments of this kind of grant, such as topup")
+	c.Flags().String("state", "", "only payments in this state: paid, partly_refunded or refunded")
+	sortFlag(c, payments.Sorts)
+	asJSON := jsonFlag(c)
+	l := listing[payments.Payment]{path: "/admin/payments", field: "payments", page: somePages,
+		titles: "PAYMENT\tACCOUNT\tPAID\tKIND\tCREDITS\tMONEY\tREFUNDED\tRETURNED\tSTATE",
+		cells: func(p *payments.Payment) []any {
+			return []any{p.ID, p.AccountID, p.PaidAt.Format(time.RFC3339), p.Kind, p.Credits,
+				formatMoney(p.Money, p.Currency), p.RefundedCredits, formatMoney(p.RefundedMoney, p.Currency), p.State}
+		},
+	}
+	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
+		if *account != "" { // the API would answer an empty list
+			if err := x.call("GET", "/admin/accounts/"+url.PathEscape(*account), nil, &struct{}{}); err != nil {
+				return err
+			}
+		}
+		return l.list(x, e, *asJSON, nil)
+	})
+	return c
+}
+
+func paymentShow(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "show ID", Short: "Show a payment, its refunds and its fees", Args: exactArgs("ID")}
+	c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
+	return show(e, c, "GET", "/admin/payments/{ID}", func(_ *client, p payments.Payment) error {
+		return printPayment(e.stdout, &p)
+	})
+}
+
+func paymentFee(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "fee PAYMENT", Short: "Record a fee of the payment processor", Args: exactArgs("PAYMENT")}
+	c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
+	c.Flags().Int64("money", 0, "the fee in minor units (cents)")
+	c.Flags().String("currency", "", "ISO 4217 code of the balance at the processor (default: the currency of the "+
+		"payment)")
+	feeID := c.Flags().String("fee-id", "", "reference of the fee; each is recorded only once (default: a new one)")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
+		path, body, err := x.fill("/admin/payments/{PAYMENT}/fees")
+		if err != nil {
+			return err
+		}
+		id := cmp.Or(*feeID, uuid.NewString())
+		body["fee_id"] = id
+		if *feeID == "" {
+			x.repeat = "; to try again, repeat the command with --fee-id " + id
+		}
+		var done feeAnswer
+		if err := x.call("POST", path, body, &done); err != nil {
+			return err
+		}
+		if *asJSON {
+			money := eventschemas.Money{Minor: done.Money, Currency: done.Currency}
+			return printJSON(e.stdout, map[string]any{"account": done.Account, "payment_id": done.PaymentID,
+				"fee_id": done.FeeID, "money": money, "repeated": done.Repeated})
+		}
+		note := ""
+		if done.Repeated {
+			note = " (already done; nothing changed)"
+		}
+		return e.printf("payment %s: fee %s of %s recorded%s\n", done.PaymentID, done.FeeID,
+			formatMoney(done.Money, done.Currency), note)
+	})
+	return c
+}
+
+// feeAnswer is a fee as the admin API answers it.
+type feeAnswer struct {
+	Account   string `json:"account"`
+	PaymentID string `json:"payment_id"`
+	FeeID     string `json:"fee_id"`
+	Money     int64  `json:"money"`
+	Currency  string `json:"currency"`
+	Repeated  bool   `json:"repeated"`
+}
+
+func printPayment(w io.Writer, p *payments.Payment) error {
+	fmt.Fprintf(w, "payment   %s\naccount   %s\npaid      %s\nkind      %s\ncredits   %d (%d refunded)\n", p.ID,
+		p.AccountID, p.PaidAt.Format(time.RFC3339), p.Kind, p.Credits, p.RefundedCredits)
+	if p.Currency != "" {
+		fmt.Fprintf(w, "money     %s (%s tax, %s returned)\n", formatMoney(p.Money, p.Currency),
+			formatMoney(p.Tax, p.Currency), formatMoney(p.RefundedMoney, p.Currency))
+	}
+	sums := map[string]int64{}
+	for _, f := range p.Fees {
+		sums[f.Currency] += f.Money
+	}
+	for _, currency := range slices.Sorted(maps.Keys(sums)) {
+		fmt.Fprintf(w, "fees      %s\n", formatMoney(sums[currency], currency))
+	}
+	fmt.Fprintf(w, "state     %s\n", p.State)
+	table := newTable(w)
+	section(table, "REFUND\tAT\tCREDITS\tMONEY\tREVERSED", p.Refunds, func(r payments.Refund) []any {
+		reversed := ""
+		if r.ReversedAt != nil {
+			reversed = r.ReversedAt.Format(time.RFC3339)
+		}
+		return []any{r.ID, r.At.Format(time.RFC3339), r.Credits, formatMoney(r.Money, r.Currency), reversed}
+	})
+	section(table, "FEE\tAT\tMONEY", p.Fees, func(f payments.Fee) []any {
+		return []any{f.ID, f.At.Format(time.RFC3339), formatMoney(f.Money, f.Currency)}
+	})
+	return table.Flush()
 }

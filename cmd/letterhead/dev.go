@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,21 +12,9 @@ import (
 	"letterhead/workers/generate"
 )
 
-func devCommand(e *environment) *cobra.Command {
-	return group("dev", "Make data for tests, demonstrations and measurements", devGenerate(e))
-}
-
 func devGenerate(e *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "generate", Short: "Fill an empty data folder with a generated history of accounts", Args: exactArgs(),
-		Long: `Fill an empty data folder (--data) with the events of generated accounts: grants,
-payments with tax, refunds, look-ups with and without a hold, reversals, changes of
-plans, suspensions, closed accounts and keys. The same options give the same events,
-with the same release on the same kind of processor. The accounts have no names, and
-their keys are not known; brands are only named. Searches, logo requests and the last
-uses of keys are not generated, so keys are shown as never used.
-
-A history that was interrupted is incomplete: delete the folder.`,
 	}
 	history := generate.Defaults()
 	flags := c.Flags()
@@ -63,10 +50,9 @@ A history that was interrupted is incomplete: delete the folder.`,
 		if *asJSON {
 			return printJSON(e.stdout, sum)
 		}
-		_, err = fmt.Fprintf(e.stdout, "generated %d events of %d accounts, from %s to %s, in %s\n",
+		return e.printf("generated %d events of %d accounts, from %s to %s, in %s\n",
 			sum.Events, sum.Accounts,
 			sum.First.Format(time.DateOnly), sum.Last.Format(time.DateOnly), time.Since(began).Round(time.Millisecond))
-		return err
 	}
 	return c
 }

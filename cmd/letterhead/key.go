@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,14 +13,11 @@ import (
 
 	"letterhead/adminapi"
 	"letterhead/domain/account"
+	"letterhead/domain/operator"
 	"letterhead/internal/apikey"
 	"letterhead/node"
 	"letterhead/operations"
 )
-
-func keyCommand(e *environment) *cobra.Command {
-	return group("key", "Issue, list and revoke API keys", keyIssue(e), keyList(e), keyRevoke(e))
-}
 
 func keyIssue(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "issue", Short: "Issue a key; it is shown once", Args: exactArgs()}
@@ -35,17 +32,14 @@ func keyIssue(e *environment) *cobra.Command {
 		"of a publishable key: a site whose pages may use it, such as https://acme.com "+
 			"or https://*.acme.com; may be repeated (default: all)")
 	named(c, "origin", "origins")
-	show(e, c, "POST", "/admin/accounts/{account}/keys", func(_ *client, issued operations.Key) error {
+	return show(e, c, "POST", "/admin/accounts/{account}/keys", func(_ *client, issued operations.Key) error {
 		if issued.Key == "" {
-			_, err := io.WriteString(e.stdout, lost("key", issued.ID, "key"))
-			return err
+			return e.printf("%s", lost("key", issued.ID, "key"))
 		}
-		_, err := fmt.Fprintf(e.stdout, "%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n",
+		return e.printf("%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n",
 			issued.Kind,
 			issued.ID, termLines(issued.KeyTerms), issued.Key)
-		return err
 	})
-	return c
 }
 
 func termLines(t account.KeyTerms) string {
@@ -212,8 +206,85 @@ func (k *listedKey) cells() []any {
 func keyRevoke(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is rejected",
 		Args: exactArgs("KEY_ID")}
-	act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done decided) error {
+	return act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done decided) error {
 		return done.print(e, "key "+x.args[0]+" revoked")
 	})
-	return c
+}
+
+func scopeFlag(c *cobra.Command) {
+	c.Flags().String("scope", "", "read, support, finance or admin")
+}
+
+func adminLoginLink(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the operators' console",
+		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink}}
+	c.Flags().String("operator", "", "name of the operator who signs in; it is shown with the operator's actions")
+	scopeFlag(c)
+	return show(e, c, "POST", "/admin/login-links", func(_ *client, link operations.LoginLink) error {
+		return printLink(e, link, operator.LinkLifetime)
+	})
+}
+
+func tokenIssue(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "issue", Short: "Issue a token; it is shown once", Args: exactArgs()}
+	c.Flags().String("name", "", "a name for the token, to recognize it")
+	scopeFlag(c)
+	expiresFlag(c)
+	return show(e, c, "POST", "/admin/tokens", func(x *client, issued operations.Token) error {
+		if issued.Token == "" {
+			return e.printf("%s", lost("token", issued.ID, "admin token"))
+		}
+		where := ""
+		if url := x.header.Get("X-Admin-Url"); url != "" {
+			where = fmt.Sprintf("Try it: curl -H 'Authorization: Bearer TOKEN' %s/admin/accounts\n", url)
+		}
+		return e.printf("token %s, scope %s\n%s\nIt is shown only now; only its hash is stored.\n%s",
+			issued.ID, issued.Scope, issued.Token, where)
+	})
+}
+
+func tokenList(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "list", Short: "List tokens, the newest first", Args: exactArgs()}
+	c.Flags().String("state", "",
+		"only tokens that are active, expired, revoked, or ended, which is expired or revoked")
+	c.Flags().String("scope", "", "only tokens with this scope: read, support, finance or admin")
+	return listing[operations.Token]{
+		path: "/admin/tokens", field: "tokens", page: wholePage,
+		titles: "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES",
+		cells: func(t *operations.Token) []any {
+			expires := "never"
+			if !t.ExpiresAt.IsZero() {
+				expires = t.ExpiresAt.Format(time.RFC3339)
+			}
+			return []any{t.ID, t.Name, t.Scope, "…" + t.Last4, t.State, t.IssuedAt.Format(time.RFC3339), expires}
+		},
+		orders: []order[operations.Token]{
+			by("name", func(t *operations.Token) string { return t.Name }),
+			by("scope", func(t *operations.Token) string { return string(t.Scope) }),
+			by("state", func(t *operations.Token) string { return string(t.State) }),
+			by("issued", func(t *operations.Token) int64 { return t.IssuedAt.UnixMicro() }),
+			by("expires", func(t *operations.Token) int64 {
+				if t.ExpiresAt.IsZero() {
+					return math.MaxInt64
+				}
+				return t.ExpiresAt.UnixMicro()
+			}),
+		},
+	}.command(e, c)
+}
+
+func tokenRevoke(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "revoke ID", Short: "Revoke a token; the next request with it is rejected",
+		Args: exactArgs("ID")}
+	c.Flags().Bool("erase-name", false, "also erase the name of the token")
+	return act(e, c, "DELETE", "/admin/tokens/{ID}", func(_ *client, done struct {
+		ID       string
+		Repeated bool
+	}) error {
+		note := ""
+		if done.Repeated {
+			note = " (it was before)"
+		}
+		return e.printf("token %s revoked%s\n", done.ID, note)
+	})
 }

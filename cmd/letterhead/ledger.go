@@ -4,29 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/node"
+	"letterhead/operations"
 	"letterhead/projections/ledger"
 )
 
 // listPage is the number of rows that a listing reads at a time.
 const listPage = 500
 
-func ledgerCommand(e *environment) *cobra.Command {
-	return group("ledger", "Show, verify and prove grants, charges and reversals", ledgerShow(e), ledgerVerify(e),
-		ledgerUndelivered(e),
-		ledgerCheckpoint(e), ledgerProve(e), ledgerCheck(e), ledgerKey(e))
-}
-
 func ledgerShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs(),
-		Long: "Show the grants, charges, reversals and refunds of an account with its balance after each. With --all, --json, --type or --request-id it also shows events that do not change the balance.\n\nTimes are " +
-			timeForms + "; a month or a day as an end includes all of it."}
+	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	var f ledger.Filter
 	c.Flags().StringVar(&f.RequestID, "request-id", "", "only the lines of this request (X-Request-Id of the answer)")
@@ -91,5 +86,113 @@ func ledgerShow(e *environment) *cobra.Command {
 		}
 		return shown.end()
 	})
+	return c
+}
+
+func ledgerVerify(e *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use: "verify", Short: "Fold one account, or all, from the first event and compare", Args: exactArgs(),
+	}
+	accountID := c.Flags().String("account", "", "account id (default: all accounts)")
+	asJSON := jsonFlag(c)
+	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		if n.Reading() && !n.Served() {
+			if err := e.warnBehind(ctx, n); err != nil {
+				return err
+			}
+		}
+		audit, err := n.Operations.Audits.Audit(ctx, *accountID, stages(e.stderr, "verify"))
+		if err != nil {
+			return explainAccount(*accountID, err)
+		}
+		findings := audit.Findings
+		if *asJSON {
+			texts := make([]string, len(findings))
+			for i, f := range findings {
+				texts[i] = f.Error()
+			}
+			err = printJSON(e.stdout, map[string]any{"accounts": audit.Accounts, "events": audit.Events,
+				"broken": audit.Broken, "findings": texts})
+		} else if audit.Broken == 0 {
+			_, err = fmt.Fprintf(e.stdout,
+				"every chain holds, every snapshot and every balance agrees: %d account(s), %d events\n",
+				audit.Accounts, audit.Events)
+		}
+		if omitted := audit.Broken - len(findings); omitted > 0 {
+			findings = append(findings, fmt.Errorf("and %d more", omitted))
+		}
+		return errors.Join(append(findings, err)...)
+	})
+	return c
+}
+
+func ledgerUndelivered(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "undelivered", Short: "List charges whose answers may not have been delivered",
+		Args: exactArgs()}
+	flags := c.Flags()
+	flags.String("since", "", "earliest time (RFC 3339)")
+	flags.String("account", "", "account id (default: all accounts)")
+	reverse := flags.Bool("reverse", false, "reverse the listed charges, after confirmation")
+	yes := flags.Bool("yes", false, "do not ask")
+	notSent(c, "reverse", "yes")
+	asJSON := jsonFlag(c)
+	var credits, count int64
+	charges := listing[operations.UndeliveredCharge]{
+		path: "/admin/ledger/undelivered", field: "charges", page: wholePage,
+		titles: "AT\tACCOUNT\tCREDITS\tDOMAIN\tREQUEST\tNODE\tLAST ALIVE\tGONE BY",
+		cells: func(c *operations.UndeliveredCharge) []any {
+			credits, count = credits+c.Credits, count+1
+			return []any{c.At.UTC().Format(time.RFC3339), c.AccountID, c.Credits, c.Domain, c.RequestID,
+				c.Node, c.LastAlive.UTC().Format(time.RFC3339), c.GoneBy.UTC().Format(time.RFC3339)}
+		},
+	}
+	show := e.onAPI(node.ToRead, func(x *client) error {
+		if err := charges.list(x, e, *asJSON, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(e.stderr,
+			"%d charge(s), %d credit(s), whose answers may not have been delivered; some of "+
+				"them may have been\n", count, credits)
+		return err
+	})
+	undo := e.onAPI(node.ToWrite, func(x *client) error {
+		var done struct {
+			operations.Reversals
+			Failed []string
+		}
+		if err := x.request("POST", "/admin/ledger/undelivered/reverse", &done); err != nil {
+			return err
+		}
+		var failed []error
+		for _, why := range done.Failed {
+			failed = append(failed, errors.New(x.explain(why)))
+		}
+		if *asJSON {
+			return errors.Join(append(failed, printJSON(e.stdout, done.Reversals))...)
+		}
+		_, err := fmt.Fprintf(e.stdout,
+			"%d charge(s) reversed, %d credit(s); %d charge(s) are older than %s and stay\n",
+			done.Reversed, done.Credits, done.TooOld, account.ReversalWindow)
+		return errors.Join(append(failed, err)...)
+	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !flags.Changed("since"):
+			return usageError{errors.New("--since is needed: a time like 2026-11-21T15:04:05Z")}
+		case !*reverse && *yes:
+			return usageError{errors.New("--yes needs --reverse")}
+		case !*reverse:
+			return show(cmd, args)
+		case *yes:
+			return undo(cmd, args)
+		}
+		if err := show(cmd, args); err != nil {
+			return err
+		}
+		if err := confirm(os.Stdin, e.stderr, "Reverse these charges?"); err != nil {
+			return err
+		}
+		return undo(cmd, args)
+	}
 	return c
 }

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,13 +53,14 @@ func by[T any, K cmp.Ordered](name string, key func(*T) K) order[T] {
 }
 
 // command makes a command print the listing. It adds the options --json and, with orders, --sort.
-func (l listing[T]) command(e *environment, c *cobra.Command) {
+func (l listing[T]) command(e *environment, c *cobra.Command) *cobra.Command {
 	var sort func([]row[T], pageRest) error
 	if l.orders != nil {
 		sort = l.sortFlag(c)
 	}
 	asJSON := jsonFlag(c)
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error { return l.list(x, e, *asJSON, sort) })
+	return c
 }
 
 // list prints the listing, each page sorted by sort unless that is nil. A provisional table has a line that says so.
@@ -131,7 +134,6 @@ type pageRest struct {
 	Provisional bool      `json:"provisional"`
 }
 
-// add prints rows.
 func (l listing[T]) add(shown list, rows []row[T]) error {
 	for i := range rows {
 		var object any = rows[i].text
@@ -190,4 +192,56 @@ func sortFlag(c *cobra.Command, orders []string) *string {
 // asOfFlag adds the option of a past moment.
 func asOfFlag(c *cobra.Command) *string {
 	return c.Flags().String("as-of", "", "at a past moment, or at the end of a month or a day: "+timeForms)
+}
+
+// list prints objects, each as a line of JSON or as a row of a table.
+type list struct {
+	out   io.Writer
+	table *tabwriter.Writer // nil for JSON
+}
+
+// newList begins a list. Tabs separate the titles of a table.
+func newList(out io.Writer, asJSON bool, titles string) list {
+	if asJSON {
+		return list{out: out}
+	}
+	l := list{out, newTable(out)}
+	fmt.Fprintln(l.table, titles)
+	return l
+}
+
+// add prints an object as JSON, or its cells.
+func (l list) add(object any, cells ...any) error {
+	if l.table == nil {
+		return printJSON(l.out, object)
+	}
+	return addRow(l.table, cells)
+}
+
+// end prints the table, whose columns are as wide as their widest cells.
+func (l list) end() error {
+	if l.table == nil {
+		return nil
+	}
+	return l.table.Flush()
+}
+
+// newTable returns a writer that aligns cells, which tabs separate.
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 4, 2, ' ', 0) }
+
+func addRow(table *tabwriter.Writer, cells []any) error {
+	_, err := fmt.Fprintf(table, strings.TrimPrefix(strings.Repeat("\t%v", len(cells)), "\t")+"\n", cells...)
+	return err
+}
+
+// section prints a table with a title line, unless it has no lines.
+func section[T any](table *tabwriter.Writer, titles string, lines []T, cells func(T) []any) {
+	if len(lines) == 0 {
+		return
+	}
+	table.Flush()
+	fmt.Fprintf(table, "\n%s\n", titles)
+	for _, line := range lines {
+		_ = addRow(table, cells(line)) // the last Flush fails, too
+	}
 }

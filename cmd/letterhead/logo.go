@@ -22,12 +22,7 @@ import (
 
 func logoCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "logo DOMAIN", Short: "Draw a logo as /logo/DOMAIN does, without a charge",
-		Args: exactArgs("DOMAIN"),
-		Long: `Draw the logo of a brand in the index, or its fallback, as the endpoint /logo/DOMAIN does, and write it to a
-file or to standard output. The command starts no crawl and counts against no limit.
-
-The format is taken from --format, then from the file extension (.png, .webp, .svg, .jpg, .jpeg); the default is
-PNG. The command describes the image and its source on standard error.`}
+		Args: exactArgs("DOMAIN")}
 	var to string
 	c.Flags().StringVarP(&to, "output", "o", "-", "file to write; - is standard output")
 	values := map[string]*string{}

@@ -1,5 +1,5 @@
-// Command letterhead is the whole service: one binary, one file per command. This package parses flags and prints;
-// package node opens, connects and starts the parts.
+// Command letterhead is the whole service: one binary. This package parses flags and prints, in a file per group of
+// commands; package node opens, connects and starts the parts.
 package main
 
 import (

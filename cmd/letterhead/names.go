@@ -48,12 +48,6 @@ func damagedNameOf(id string) damagedName {
 
 func namesCommand(e *environment) *cobra.Command {
 	c := group("names", "List and repair damaged names and addresses", namesRepair(e))
-	c.Long = `List the rows of the table of holders that fail their checksum: names of accounts,
-keys and tokens, addresses for sign-in links and destinations of notices. They exist
-nowhere else, and are not used until they are set again: addresses and destinations
-with the commands of the account or on the dashboards, names with "letterhead names
-repair". If the id itself is damaged, erase the row and set the missing one. The
-command fails if any row is damaged.`
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		_, damaged, err := n.Stores.Names.Check(ctx)
@@ -77,10 +71,7 @@ command fails if any row is damaged.`
 
 func namesRepair(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "repair ID", Short: "Set a damaged name again, or erase it", Args: exactArgs("ID"),
-		Annotations: map[string]string{ifUnanswered: `: run "letterhead names" to see`},
-		Long: `Set a name that "letterhead names" lists, or erase the row. Set addresses for sign-in
-links and destinations of notices with the commands of the account, which check and
-record them.`}
+		Annotations: map[string]string{ifUnanswered: `: run "letterhead names" to see`}}
 	name := c.Flags().String("name", "", "the name")
 	erase := c.Flags().Bool("erase", false, "erase the row; its account, key or token is then shown with its id")
 	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
@@ -109,8 +100,7 @@ record them.`}
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.stdout, "%q is repaired\n", id)
-		return err
+		return e.printf("%q is repaired\n", id)
 	})
 	return c
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"letterhead/adminapi"
 	"letterhead/domain/books"
 )
 
@@ -52,4 +55,27 @@ func monthOf(name, text string) (time.Time, error) {
 		return month, usageError{fmt.Errorf("%s is like 2026-11, not %q", name, text)}
 	}
 	return month, nil
+}
+
+// parsePast is adminapi.ParseMoment for the option --as-of.
+func parsePast(text string, now time.Time) (adminapi.Moment, error) {
+	at, err := adminapi.ParseMoment(text, now)
+	if err != nil {
+		err = usageError{fmt.Errorf("--as-of %w", err)}
+	}
+	return at, err
+}
+
+// formatMoney formats minor units as a decimal number with its currency, and no money as an empty string.
+func formatMoney(minor int64, currency string) string {
+	if currency == "" {
+		return ""
+	}
+	return string(books.AppendAmount(nil, minor, currency)) + " " + currency
+}
+
+// moneyFlags adds the options of an amount of money.
+func moneyFlags(c *cobra.Command) {
+	c.Flags().Int64("money", 0, "amount of money in minor units (cents)")
+	c.Flags().String("currency", "", "ISO 4217 code, such as EUR")
 }

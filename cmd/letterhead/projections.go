@@ -16,19 +16,16 @@ import (
 	"golang.org/x/term"
 
 	"letterhead/node"
+	"letterhead/operations"
 	"letterhead/projections"
 	"letterhead/projections/engine"
+	"letterhead/projections/search"
 )
-
-func projectionsCommand(e *environment) *cobra.Command {
-	return group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e),
-		projectionsVerify(e))
-}
 
 func projectionsList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "Show the state of every read model", Args: exactArgs()}
 	c.Flags().String("state", "", "only read models in this state: "+strings.Join(engine.States, ", "))
-	listing[engine.Status]{path: "/admin/projections", field: "projections",
+	return listing[engine.Status]{path: "/admin/projections", field: "projections",
 		titles: "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tKEPT\tERROR",
 		cells: func(m *engine.Status) []any {
 			kept := ""
@@ -44,7 +41,6 @@ func projectionsList(e *environment) *cobra.Command {
 			by("lag", func(m *engine.Status) uint64 { return uint64(m.Lag) }),
 		},
 	}.command(e, c)
-	return c
 }
 
 func projectionsVerify(e *environment) *cobra.Command {
@@ -206,4 +202,157 @@ func progress(w io.Writer, what string) func(engine.Progress) {
 func onTerminal(w io.Writer) bool {
 	f, isFile := w.(*os.File)
 	return isFile && term.IsTerminal(int(f.Fd()))
+}
+
+func projectionsRebuild(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Rebuild read models from the log while they are in use"}
+	all := c.Flags().Bool("all", false, "rebuild all read models and the search index")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, names []string) error {
+		if *all == (len(names) > 0) {
+			return usageError{
+				errors.New("name the read models or use --all; \"letterhead projections list\" shows them"),
+			}
+		}
+		index := *all
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			index = index || name == search.Name
+			return name == search.Name
+		})
+		if *all {
+			names = n.Runner.Names()
+		}
+		if len(names) > 0 {
+			err := n.Operations.Models.Rebuild(ctx, names, operations.RebuildSteps{
+				Progress: func(step string) func(engine.Progress) { return progress(e.stderr, step) },
+				Rebuilt:  func(r operations.Rebuilt) error { return printRebuilt(e.stdout, r, *asJSON) },
+			})
+			if err != nil {
+				return usageOf(err)
+			}
+		}
+		if index {
+			if err := n.Search.Rebuild(ctx); err != nil {
+				return err
+			}
+			return printRebuilt(e.stdout,
+				operations.Rebuilt{Comparison: projections.Comparison{Name: search.Name}, State: "live"}, *asJSON)
+		}
+		return nil
+	})
+	return c
+}
+
+// usageOf marks the error of a name that is no read model.
+func usageOf(err error) error {
+	if errors.Is(err, engine.ErrUnknown) {
+		return usageError{err}
+	}
+	return err
+}
+
+// printRebuilt prints what differs between live and rebuilt tables, and what became of the latter.
+func printRebuilt(w io.Writer, c operations.Rebuilt, asJSON bool) error {
+	switch {
+	case asJSON:
+		return printJSON(w, c.Object())
+	case !c.Compared:
+		_, err := fmt.Fprintf(w, "%-9s rebuilt, not compared\n", c.Name)
+		return err
+	case c.Err != nil:
+		_, err := fmt.Fprintf(w, "%-9s the rebuilt model could not be compared with the live one (%v); it is %s\n",
+			c.Name, c.Err, c.State)
+		return err
+	}
+	word := "differs from"
+	if c.Same() {
+		word = "agrees with"
+	}
+	text := fmt.Appendf(nil, "%-9s the rebuilt model %s the live one at position %d; it is %s\n",
+		c.Name, word, c.Position, c.State)
+	for _, t := range c.Tables {
+		text = fmt.Appendf(text,
+			"  %s: %d rows agree, %d only in the live table, %d only in the rebuilt table, %d changed\n",
+			t.Table, t.Same, t.OnlyLive, t.OnlyRebuilt, t.Changed)
+		for j := range t.First {
+			text = fmt.Appendf(text, "    %s\n", t.First[j].String())
+		}
+	}
+	_, err := w.Write(text)
+	return err
+}
+
+func upgradeStatus(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "status", Short: "Show the progress of an upgrade, and which nodes run", Args: exactArgs()}
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		u, err := n.Operations.Upgrades.State(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(e.stdout, u)
+		}
+		return printUpgrade(e, u)
+	})
+	return c
+}
+
+func printUpgrade(e *environment, u operations.UpgradeState) error {
+	var b strings.Builder
+	if u.Finished {
+		fmt.Fprintf(&b, "data format %d of this release is in force: no upgrade is under way\n", u.Format)
+	} else {
+		fmt.Fprintf(&b, "data format %d is in force, this release has format %d: the upgrade is not finished\n",
+			u.Format, u.Release)
+	}
+	for _, m := range u.Models {
+		fmt.Fprintf(&b, "  %s: version %d is served; version %d has %d %% of the log, %s %s\n", m.Name, m.Live,
+			m.Next, uint64(m.Position)*100/max(uint64(m.Position)+m.Lag, 1), engine.Late(m.Lag, m.Behind), m.Error)
+	}
+	for _, n := range u.Nodes {
+		switch {
+		case n.Format == 0:
+			b.WriteString("  a node of an older release, which does not report its name\n")
+		default:
+			fmt.Fprintf(&b, "  node %s has data format %d\n", n.Node, n.Format)
+		}
+	}
+	switch {
+	case u.Ready:
+		b.WriteString(
+			"\"letterhead upgrade finish\" finishes the upgrade; until then you can go back to the previous release\n")
+	case !u.Finished && len(u.Older()) > 0:
+		b.WriteString(
+			"nodes of the previous release still run; the upgrade can be finished when they have been replaced\n")
+	case !u.Finished:
+		b.WriteString("the upgrade can be finished when every version above has caught up\n")
+	}
+	return e.printf("%s", b.String())
+}
+
+func upgradeFinish(e *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use: "finish", Short: "Finish an upgrade; you cannot go back to the previous release afterwards",
+		Args: exactArgs(),
+	}
+	force := c.Flags().Bool("force", false, "finish even if nodes of the previous release seem to run")
+	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		u, err := n.Operations.Upgrades.State(ctx)
+		if err != nil {
+			return err
+		}
+		if u.Finished {
+			return e.printf("data format %d is in force: no upgrade is under way\n", u.Format)
+		}
+		if older := u.Older(); len(older) > 0 && !*force {
+			return fmt.Errorf("nodes of the previous release still run: %s; replace them first (they would stop), or finish anyway with --force",
+				strings.Join(older, ", "))
+		}
+		if err := n.Operations.Upgrades.Finish(ctx, progress(e.stderr, "upgrade")); err != nil {
+			return err
+		}
+		return e.printf("the upgrade is finished: data format %d is in force\n", u.Release)
+	})
+	return c
 }

@@ -27,15 +27,12 @@ import (
 const maxNoteFile = 64 << 10
 
 func ledgerCheckpoint(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "checkpoint", Short: "Make a signed checkpoint of the ledger", Args: exactArgs(),
-		Long: "Make a checkpoint: a tree over the streams of all accounts, whose root is added to the log of checkpoints. Print the signed root of that log, which GET /v1/ledger/checkpoint returns from then on. docs/proofs.md says how to publish it."}
+	c := &cobra.Command{Use: "checkpoint", Short: "Make a signed checkpoint of the ledger", Args: exactArgs()}
 	c.Flags().String("since", "",
 		"only if there is no checkpoint from this time on; else print the last one: "+timeForms)
-	show(e, c, "POST", "/admin/ledger/checkpoints", func(_ *client, made struct{ Note string }) error {
-		_, err := io.WriteString(e.stdout, made.Note)
-		return err
+	return show(e, c, "POST", "/admin/ledger/checkpoints", func(_ *client, made struct{ Note string }) error {
+		return e.printf("%s", made.Note)
 	})
-	return c
 }
 
 // countAccounts shows the progress of a command that reads the streams of all accounts.
@@ -45,8 +42,7 @@ func (e *environment) countAccounts(what string) func(accounts uint64) {
 }
 
 func ledgerProve(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "prove", Short: "Write a proof of an account's month", Args: exactArgs(),
-		Long: "Write one text file that proves an account's events and the statement of a month: the events from the first one, and how the signed checkpoint contains them. \"letterhead ledger check\" verifies it without the service. If the last checkpoint is from before the month's end, the command makes another one; a month that has not ended is marked as provisional."}
+	c := &cobra.Command{Use: "prove", Short: "Write a proof of an account's month", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	month := c.Flags().String("month", "", "month, such as 2026-11")
 	since := c.Flags().String("since", "",
@@ -103,11 +99,7 @@ func (e *environment) checkpointAfter(cmd *cobra.Command, end time.Time) error {
 }
 
 func ledgerCheck(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "check FILE", Short: "Verify a proof, without the service", Args: exactArgs("FILE"),
-		Long: "Verify a proof that \"letterhead ledger prove\" wrote: its signature, that the checkpoint has its " +
-			"events, and that the statement follows from them. The command names the first line that is wrong, and exits " +
-			"with 1. It needs the public key of the service, and neither the service nor its data. Without --key it uses " +
-			"the public keys of the data folder, and never one from the file."}
+	c := &cobra.Command{Use: "check FILE", Short: "Verify a proof, without the service", Args: exactArgs("FILE")}
 	given := c.Flags().StringArray("key", nil,
 		"public key, or a file with public keys, one in each line; may be given several times")
 	since := c.Flags().String("since", "",
@@ -258,11 +250,7 @@ func readNote(name string) (*proof.Note, error) {
 
 func ledgerKey(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "key", Short: "Show, replace or make the key that signs checkpoints", Args: exactArgs(),
-		Annotations: map[string]string{ifUnanswered: `: run "letterhead ledger key" to see`},
-		Long: "Print the public keys of checkpoints, the current one first, one in each line: give them to the people " +
-			"who verify proofs. --rotate makes a new key in the data folder and keeps the public keys of the old ones. " +
-			"--new prints a new private key for LETTERHEAD_LEDGER_KEY, which nodes that share an event store need; the log " +
-			"has the name of the key, which must not change."}
+		Annotations: map[string]string{ifUnanswered: `: run "letterhead ledger key" to see`}}
 	rotate := c.Flags().Bool("rotate", false, "make a new key in the data folder")
 	name := c.Flags().String("new", "",
 		"print a new private key with this name, such as brands.example.com/ledger, and keep nothing")
@@ -300,8 +288,7 @@ func ledgerKey(e *environment) *cobra.Command {
 		if err != nil {
 			return usageError{fmt.Errorf("--new: %w", err)}
 		}
-		_, err = fmt.Fprintln(e.stdout, private)
-		return err
+		return e.printf("%s\n", private)
 	}
 	return c
 }

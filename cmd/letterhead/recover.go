@@ -17,10 +17,6 @@ import (
 	"letterhead/workers/loss"
 )
 
-func recoverCommand(e *environment) *cobra.Command {
-	return group("recover", "Recover a damaged service", acceptLossCommand(e))
-}
-
 type acceptOptions struct {
 	reason    string
 	yes, json bool
@@ -33,21 +29,7 @@ func (o acceptOptions) args() []string {
 }
 
 func acceptLossCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "accept-loss", Short: "Continue without events that the log has lost", Args: exactArgs(),
-		Long: `Continue with an event log from which acknowledged events are missing: it is shorter
-than before, it is another log, or a part of it cannot be read. Until then every
-command, including serve on a data folder, refuses it with exit code 3; nodes that
-share an event store wait and are not ready.
-
-Restore a backup instead if you can (docs/backup.md). The missing events stay lost,
-with their charges, grants and keys. Accounts may have more or fewer credits than
-their holders have seen.
-
-The command keeps all readable events, records the loss as the event LossAccepted on
-the stream "log", and discards read models, snapshots, checkpoints and search
-documents that contain missing events. The next start rebuilds the read models. If
-the command is interrupted, run it again. Nodes that share the event store may run
-meanwhile: they restart by themselves, with nothing in memory.`}
+	c := &cobra.Command{Use: "accept-loss", Short: "Continue without events that the log has lost", Args: exactArgs()}
 	var o acceptOptions
 	flags := c.Flags()
 	flags.StringVar(&o.reason, "reason", "", "reason to record in the event")
@@ -101,8 +83,7 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 		if o.json {
 			return printJSON(e.stdout, map[string]any{"lost": false})
 		}
-		_, err := fmt.Fprintln(e.stdout, "nothing is missing: the event log contains every known event")
-		return err
+		return e.printf("nothing is missing: the event log contains every known event\n")
 	}
 	if !o.yes {
 		for _, w := range acceptance.Witnesses() {
@@ -126,9 +107,8 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 	if n.Config.Shared() {
 		next = "running nodes restart by themselves and rebuild"
 	}
-	_, err = fmt.Fprintf(e.stdout, "accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from the remaining events\n",
+	return e.printf("accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from the remaining events\n",
 		out.Head, out.EventID, out.Position, next)
-	return err
 }
 
 // confirm asks a question and fails unless the answer is yes.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,12 +31,7 @@ type replayFlags struct {
 
 func replayCommand(e *environment) *cobra.Command {
 	var f replayFlags
-	c := &cobra.Command{Use: "replay", Short: "Read events again, from the log or from Kafka", Args: exactArgs(),
-		Long: `Print events from the beginning of the log, or of a Kafka topic that carries events. From Kafka each event
-is printed once, in the order of its stream; without --from-beginning only new events are printed. With
---verify only faults are printed: every event of the log up to the relay's checkpoint must be in the topic at
-least once, with the same id, revision and bytes, in the order of its stream, and the hash chains of the
-accounts must hold. The exit code is 0 if there are no faults.`}
+	c := &cobra.Command{Use: "replay", Short: "Read events again, from the log or from Kafka", Args: exactArgs()}
 	c.Flags().BoolVar(&f.fromKafka, "from-kafka", false, "read the topic in Kafka instead of the log")
 	c.Flags().StringVar(&f.topic, "lane", broker.Ledger, "topic to read: ledger or brands")
 	c.Flags().BoolVar(&f.fromBeginning, "from-beginning", false, "from Kafka: begin at the beginning of the topic")
@@ -100,7 +96,6 @@ func (f *replayFlags) prefixes() []string {
 	return out
 }
 
-// replayBroker returns the Kafka of the settings.
 func replayBroker(c config.Config) (kafka.Config, error) {
 	if c.Broker == config.Embedded {
 		return kafka.Config{}, usageError{errors.New("there is no Kafka: LETTERHEAD_BROKER is inprocess")}
@@ -226,4 +221,52 @@ func (r revisions) add(revision uint64) (revisions, bool) {
 		r = slices.Insert(r, i, span{revision, revision + 1})
 	}
 	return r, true
+}
+
+func eventsTail(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "tail", Short: "Print events as they are appended", Args: exactArgs()}
+	from := c.Flags().Int64("from", -1, "begin after this position; 0 is the beginning of the log (default: its end)")
+	streams := c.Flags().StringSlice("stream", nil,
+		"only streams with this prefix, such as account- or brand-github.com")
+	types := c.Flags().StringSlice("type", nil, "only events of this type")
+	stop := c.Flags().Bool("no-follow", false, "stop at the end of the log")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		after := eventlog.Position(max(*from, 0))
+		if *from < 0 {
+			head, err := n.Stores.Log.Head(ctx)
+			if err != nil {
+				return err
+			}
+			after = head
+		}
+		sub, err := n.Stores.Log.Subscribe(ctx, after, eventlog.Filter{StreamPrefixes: *streams, EventTypes: *types})
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		for {
+			batch, err := sub.Next(ctx)
+			if err != nil {
+				return err
+			}
+			for _, r := range batch.Events {
+				if err := printEvent(e, r, *asJSON); err != nil {
+					return err
+				}
+			}
+			if batch.Live && *stop {
+				return nil
+			}
+		}
+	})
+	return c
+}
+
+func printEvent(e *environment, r eventlog.Recorded, asJSON bool) error {
+	if asJSON {
+		return printJSON(e.stdout, node.ToJSON(r))
+	}
+	return e.printf("%d %s %s@%d %s %s\n", r.Position, r.OccurredAt.UTC().Format(time.RFC3339Nano),
+		r.Stream, r.Revision, r.Type, r.Data)
 }

@@ -29,7 +29,6 @@ type environment struct {
 	data, listen, baseURL, renderer, roles string // flags
 }
 
-// newRoot builds the command tree.
 func newRoot(e *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "letterhead",
@@ -48,37 +47,59 @@ on the same data folder, even while it runs.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %q", err, cmd.CommandPath()+" --help")}
 	})
-	root.AddCommand(
+	root.AddCommand(allCommands(e)...)
+	addHelp(root)
+	return root
+}
+
+func allCommands(e *environment) []*cobra.Command {
+	return []*cobra.Command{
 		serveCommand(e),
-		accountCommand(e),
-		keyCommand(e),
+		group("account", "Create, show, suspend and change accounts", accountCreate(e), accountShow(e),
+			accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e), accountSignOut(e),
+			accountSignInEmail(e), accountNote(e),
+			accountChange(e, "suspend", "suspended", "Reject every request of an account"),
+			accountChange(e, "reinstate", "reinstated", "End a suspension"),
+			accountChange(e, "close", "closed", "Close an account permanently and erase its names")),
+		group("key", "Issue, list and revoke API keys", keyIssue(e), keyList(e), keyRevoke(e)),
 		namesCommand(e),
-		adminCommand(e),
-		creditsCommand(e),
-		paymentCommand(e),
-		ledgerCommand(e),
-		billingCommand(e),
-		statementCommand(e),
-		booksCommand(e),
-		journalCommand(e),
-		brandCommand(e),
+		group("admin", "Manage access to the admin API and the operators' console", adminLoginLink(e),
+			group("token", "Issue, list and revoke tokens of operators", tokenIssue(e), tokenList(e), tokenRevoke(e))),
+		group("credits", "Grant credits, refund payments and reverse charges", creditsGrant(e), creditsRefund(e),
+			creditsReverse(e)),
+		group("payment", "List and show payments and their refunds, and record fees", paymentList(e), paymentShow(e),
+			paymentFee(e)),
+		group("ledger", "Show, verify and prove grants, charges and reversals", ledgerShow(e), ledgerVerify(e),
+			ledgerUndelivered(e), ledgerCheckpoint(e), ledgerProve(e), ledgerCheck(e), ledgerKey(e)),
+		group("billing", "Payments through a payment processor", billingCheckout(e), billingInbox(e), billingLink(e),
+			billingReconcile(e)),
+		group("statement", "Show statements of accounts", statementShow(e)),
+		group("books", "Report revenue, deferred revenue, usage and balances", booksRevenue(e), booksDeferred(e),
+			booksUsage(e), booksTrialBalance(e), booksBreakage(e), booksClose(e), booksStatus(e)),
+		group("journal", "Export the double entry of all accounts", journalExport(e)),
+		group("brand", "Show and change brands", brandGet(e), brandList(e), brandOverride(e),
+			brandDecision(e, "remove-override DOMAIN FIELD", "Let crawls decide a field again", "DELETE",
+				"/admin/brands/{DOMAIN}/overrides/{FIELD}"),
+			brandDecision(e, "claim DOMAIN", "Mark a brand as claimed by its owner", "POST",
+				"/admin/brands/{DOMAIN}/claim"),
+			brandDecision(e, "withdraw DOMAIN", "Remove a brand permanently at its owner's request", "POST",
+				"/admin/brands/{DOMAIN}/withdraw")),
 		logoCommand(e),
 		crawlCommand(e),
-		projectionsCommand(e),
-		eventsCommand(e),
+		group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e),
+			projectionsVerify(e)),
+		group("events", "Print and replay the event log", eventsTail(e), replayCommand(e)),
 		doctorCommand(e),
 		healthCommand(e),
 		backupCommand(e),
 		restoreCommand(e),
 		migrateCommand(e),
-		upgradeCommand(e),
+		group("upgrade", "Show and finish the upgrade of a cluster", upgradeStatus(e), upgradeFinish(e)),
 		archiveCommand(e),
-		recoverCommand(e),
-		devCommand(e),
+		group("recover", "Recover a damaged service", acceptLossCommand(e)),
+		group("dev", "Make data for tests, demonstrations and measurements", devGenerate(e)),
 		versionCommand(e),
-	)
-	addExamples(root, "")
-	return root
+	}
 }
 
 // group returns a command that only contains others.
@@ -206,6 +227,11 @@ func (e *environment) forward(ctx context.Context, folder string, args []string,
 	return err
 }
 
+func (e *environment) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(e.stdout, format, args...)
+	return err
+}
+
 // printJSON prints a value as one line of JSON.
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
@@ -213,7 +239,6 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// jsonFlag adds --json.
 func jsonFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("json", false, "print JSON")
 }

@@ -5,13 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"letterhead/domain/operator"
+	"letterhead/domain/signin"
 	"letterhead/internal/config"
+	"letterhead/internal/disk"
 	"letterhead/node"
 	"letterhead/node/admin"
+	"letterhead/operations"
 )
 
 func serveCommand(e *environment) *cobra.Command {
@@ -72,4 +80,179 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 		},
 	}
 	return server.Serve(ctx)
+}
+
+// greetFirst prints what a person needs after the first start.
+func greetFirst(ctx context.Context, e *environment, n *node.Node, c operations.NewAccount, adminURL string) error {
+	cfg := n.Config
+	self := commandFor(cfg)
+	keys, curl, err := showKeys(e, cfg, c.Keys[0].Key, c.Keys[1].Key)
+	if err != nil {
+		return err
+	}
+	signIn, err := showSignIn(ctx, e, n, c.Account.ID, self)
+	if err != nil {
+		return err
+	}
+	operators, err := showOperatorSignIn(ctx, e, n, adminURL, self)
+	if err != nil {
+		return err
+	}
+	return e.printf(`
+Letterhead serves on %[1]s
+
+  account      %[2]s   plan %[3]s, %[4]d credits
+%[5]s%[9]s  start        %[1]s/
+  docs         %[1]s/docs
+  a logo       %[1]s/logo/github.com?size=64
+               (needs no key; %[1]s/docs/logos shows more)
+%[8]s%[10]s
+Try it:
+  %[6]s %[1]s/v1/brands/github.com
+  %[6]s '%[1]s/v1/search?q=githb'
+  %[6]s %[1]s/v1/me
+  %[7]s ledger show --account %[2]s --last 1
+
+`, cfg.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, adminLine(adminURL),
+		signIn, operators)
+}
+
+// Secrets go to these files in the data folder, with mode 0600, if standard output is not a terminal.
+const (
+	// keysFile contains the two keys of the first account. A POSIX shell can read it with its command ".". The owner
+	// should delete it.
+	keysFile = "first-keys"
+	// signInFile contains a link to sign in to the dashboard of the first account.
+	signInFile = "sign-in-link"
+	// operatorSignInFile contains a link to sign in to the operators' console.
+	operatorSignInFile = "operator-sign-in-link"
+)
+
+// showKeys returns the lines about the keys for the greeting, and the beginning of a curl command with the secret key.
+// Keys are printed only to a terminal: others may read a log that standard output is written to.
+func showKeys(e *environment, cfg config.Config, secret, publishable string) (lines, curl string, err error) {
+	if onTerminal(e.stdout) {
+		return fmt.Sprintf(`  secret       %s
+  publishable  %s
+  The keys are shown only now; only their hashes are stored.
+`, secret, publishable), "curl -s -H 'Authorization: Bearer " + secret + "'", nil
+	}
+	path := filepath.Join(cfg.Data, keysFile)
+	text := fmt.Sprintf("LETTERHEAD_SECRET_KEY=%s\nLETTERHEAD_PUBLISHABLE_KEY=%s\n", secret, publishable)
+	if err := disk.WriteText(path, text); err != nil { // mode 0600
+		return "", "", fmt.Errorf("write the keys of the first account to %s: %w", path, err)
+	}
+	return fmt.Sprintf(`  keys         %s
+  The secret and the publishable key are in this file, which only its owner can read.
+  Only their hashes are stored elsewhere: keep the keys, then delete the file.
+`, path), ". " + shellWord(path) + `; curl -s -H "Authorization: Bearer $LETTERHEAD_SECRET_KEY"`, nil
+}
+
+// showSignIn returns the lines about signing in to the dashboard of an account that was just opened.
+func showSignIn(ctx context.Context, e *environment, n *node.Node, accountID, self string) (string, error) {
+	link, err := n.Operations.SignIns.IssueLink(ctx, n.Operator(), accountID, signin.Owner)
+	if err != nil { // the service runs all the same
+		slog.WarnContext(ctx, "no link to sign in was issued", slog.Any("error", err))
+		return signInCommand(self, accountID), nil
+	}
+	return showLink(e, "dashboard", link.URL, filepath.Join(n.Config.Data, signInFile), signin.LinkLifetime)
+}
+
+// firstOperator is the name of the operator who signs in with the link of the first start.
+const firstOperator = "first operator"
+
+// showOperatorSignIn returns the lines about signing in to the operators' console at the first start.
+func showOperatorSignIn(ctx context.Context, e *environment, n *node.Node, adminURL, self string) (string, error) {
+	if adminURL == "" {
+		return "", nil
+	}
+	link, err := n.Operations.Tokens.IssueLink(ctx, n.Operator(), firstOperator, operator.Admin)
+	if err != nil { // the service runs all the same
+		slog.WarnContext(ctx, "no link for operators to sign in was issued", slog.Any("error", err))
+		return operatorCommand(adminURL, self), nil
+	}
+	return showLink(e, "operators", link.URL, filepath.Join(n.Config.Data, operatorSignInFile), operator.LinkLifetime)
+}
+
+// showLink returns the lines about a link that signs in to a dashboard. Without a terminal the link is in a file.
+func showLink(e *environment, dashboard, url, path string, lifetime time.Duration) (string, error) {
+	shown, subject := url, "The link"
+	if !onTerminal(e.stdout) {
+		if err := disk.WriteText(path, url+"\n"); err != nil {
+			return "", fmt.Errorf("write the link to sign in to %s: %w", path, err)
+		}
+		shown, subject = path, "The link in this file"
+	}
+	return fmt.Sprintf("  %-12s %s\n  %s signs in once, within %d minutes.\n",
+		dashboard, shown, subject, lifetime/time.Minute), nil
+}
+
+// signInCommand returns the line with the command that makes a link to sign in.
+func signInCommand(self, accountID string) string {
+	return fmt.Sprintf("  dashboard    %s account login-link --account %s\n", self, accountID)
+}
+
+// operatorCommand returns the line with the command that makes a link for operators to sign in, if there is a dashboard
+// for them.
+func operatorCommand(adminURL, self string) string {
+	if adminURL == "" {
+		return ""
+	}
+	return fmt.Sprintf("  operators    %s admin login-link --operator NAME --scope admin\n", self)
+}
+
+// greetAgain prints what a person needs after any other start. At a terminal it has a link to sign in to the dashboard
+// of the account: a service that starts again by itself needs none. Operators have names, so a command makes their
+// links.
+func greetAgain(ctx context.Context, e *environment, n *node.Node, accountID, adminURL string) error {
+	cfg := n.Config
+	self := commandFor(cfg)
+	signIn, err := signInCommand(self, accountID), error(nil)
+	if onTerminal(e.stdout) {
+		if signIn, err = showSignIn(ctx, e, n, accountID, self); err != nil {
+			return err
+		}
+	}
+	return e.printf(`
+Letterhead serves on %[1]s
+
+  account      %[2]s
+  another key  %[3]s key issue --account %[2]s
+%[4]s  start        %[1]s/
+  docs         %[1]s/docs
+%[5]s%[6]s
+`, cfg.BaseURL, accountID, self, signIn, adminLine(adminURL), operatorCommand(adminURL, self))
+}
+
+// adminLine returns the line of a greeting about the admin API.
+func adminLine(url string) string {
+	if url == "" {
+		return ""
+	}
+	return "  admin API    " + url + "/admin (\"letterhead admin token issue\" makes a token)\n"
+}
+
+// commandFor returns the command line that later commands for the data folder begin with.
+func commandFor(cfg config.Config) string {
+	self := shellWord(os.Args[0])
+	if cfg.Data != defaultData() {
+		self += " --data " + shellWord(cfg.Data)
+	}
+	return self
+}
+
+func defaultData() string {
+	abs, err := filepath.Abs("data")
+	if err != nil {
+		return ""
+	}
+	return abs
+}
+
+// shellWord quotes a word for a POSIX shell if necessary.
+func shellWord(w string) string {
+	if w != "" && strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=+,@%") == "" {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }

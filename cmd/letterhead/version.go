@@ -23,8 +23,7 @@ func versionCommand(e *environment) *cobra.Command {
 			return printJSON(e.stdout, map[string]any{"version": version, "commit": commit, "go": runtime.Version(),
 				"data_format": datafolder.Format})
 		}
-		_, err := fmt.Fprint(e.stdout, versionLine())
-		return err
+		return e.printf("%s", versionLine())
 	}
 	return c
 }

@@ -6,17 +6,20 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"runtime"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/commands"
 	"letterhead/dashboard/site"
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/accounts"
 	"letterhead/projections/keys"
@@ -29,51 +32,13 @@ type Event struct {
 	Head eventschemas.Hash // its hash
 }
 
-// Events reads the events of accounts from the event log, which no read model or snapshot is a part of.
-type Events interface {
-	// Newest returns the revision of an account's last event. Errors: account.ErrNotFound, those of the log.
-	Newest(ctx context.Context, accountID string) (revision uint64, err error)
-	// Page returns at most limit events of an account from a revision on, after it has checked that they continue the
-	// hash chain from head, the hash of the event before them. Errors: *streamwriter.ChainError, along with the events
-	// before the one at which the chain breaks; those of the log.
-	Page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash, limit int) ([]Event, error)
-}
-
-// Interfaces of the other parts, reduced to the methods used here. Their own packages document each method and its
-// errors.
-type (
-	// Accounts is the read model of accounts.
-	Accounts interface {
-		Get(ctx context.Context, id string) (*accounts.Account, error)
-	}
-
-	// Names has the names of holders and keys; *accountnames.Table.
-	Names interface {
-		Names(ctx context.Context, ids ...string) (map[string]string, error)
-	}
-
-	// Keys is the read model of keys.
-	Keys interface {
-		List(ctx context.Context, accountID string) ([]keys.Listed, error)
-		Get(ctx context.Context, keyID string) (k keys.Listed, found bool, err error)
-	}
-
-	// Ledger is the read model of money.
-	Ledger interface {
-		Latest(
-			ctx context.Context, accountID string, f ledger.Filter, n int,
-		) (latest []ledger.Entry, next uint64, err error)
-		Entries(ctx context.Context, accountID string, f ledger.Filter) iter.Seq2[ledger.Entry, error]
-	}
-)
-
 // Sources are what accounts are read from. All are required.
 type Sources struct {
-	Events   Events
-	Accounts Accounts
-	Names    Names
-	Keys     Keys
-	Ledger   Ledger
+	Log      eventlog.Log
+	Accounts *accounts.Model
+	Names    *accountnames.Table
+	Keys     *keys.Directory
+	Ledger   *ledger.Model
 	// Folded waits until the named read models have what the log has now.
 	Folded func(ctx context.Context, names ...string) error
 	Logger *slog.Logger
@@ -90,7 +55,7 @@ type Auditor struct {
 
 // New returns an auditor, which Close ends.
 func New(from Sources) (*Auditor, error) {
-	if from.Events == nil || from.Accounts == nil || from.Names == nil || from.Keys == nil || from.Ledger == nil ||
+	if from.Log == nil || from.Accounts == nil || from.Names == nil || from.Keys == nil || from.Ledger == nil ||
 		from.Folded == nil || from.Logger == nil || from.Now == nil {
 		return nil, errors.New("audit: a source is missing")
 	}
@@ -108,6 +73,38 @@ func (a *Auditor) Close() error {
 // LedgerReads returns how many requests of a part may read ledgers at a time: at most a quarter of the database
 // connections for reading, of which there are twice as many as processors and at least four.
 func LedgerReads() int64 { return int64(max(1, min(runtime.GOMAXPROCS(0)/2, 8))) }
+
+// newest returns the revision of an account's last event. Errors: account.ErrNotFound, those of the log.
+func (a *Auditor) newest(ctx context.Context, accountID string) (revision uint64, err error) {
+	last, err := a.Log.ReadStream(ctx, account.Stream(accountID), eventlog.End, eventlog.Backward, 1)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(last) == 0:
+		return 0, fmt.Errorf("account %s: %w", accountID, account.ErrNotFound)
+	}
+	return last[0].Revision, nil
+}
+
+// page returns at most limit events of an account from a revision on, after it has checked that they continue the hash
+// chain from head, the hash of the event before them. Errors: *streamwriter.ChainError, along with the events before
+// the one at which the chain breaks; those of the log.
+func (a *Auditor) page(ctx context.Context, accountID string, from uint64, head eventschemas.Hash,
+	limit int) ([]Event, error) {
+	stream := account.Stream(accountID)
+	stored, err := a.Log.ReadStream(ctx, stream, from, eventlog.Forward, limit)
+	if err != nil {
+		return nil, err
+	}
+	page := make([]Event, 0, len(stored))
+	for i := range stored {
+		if head, err = commands.Chain.Check(head, stream, from+uint64(i), &stored[i]); err != nil {
+			return page, err
+		}
+		page = append(page, Event{Recorded: stored[i], Head: head})
+	}
+	return page, nil
+}
 
 // readLedger calls read when it is this request's turn.
 func (a *Auditor) readLedger(ctx context.Context, read func() error) error {

@@ -130,7 +130,7 @@ func (l Lot) Name() string {
 // for the newest one. Errors: account.ErrNotFound, and those of the stores.
 func (a *Auditor) Replay(ctx context.Context, accountID, at string) (*Replay, error) {
 	at = strings.TrimSpace(at)
-	newest, err := a.Events.Newest(ctx, accountID)
+	newest, err := a.newest(ctx, accountID)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (a *Auditor) Replay(ctx context.Context, accountID, at string) (*Replay, er
 			return v, nil
 		}
 		// An event that was appended meanwhile may be in a read model already.
-		now, err := a.Events.Newest(ctx, accountID)
+		now, err := a.newest(ctx, accountID)
 		if err != nil {
 			return nil, err
 		}
@@ -272,7 +272,7 @@ func (a *Auditor) listEvents(ctx context.Context, v *Replay, r *replay) error {
 	r.mu.Lock()
 	from, head := r.timeline.Before(first)
 	r.mu.Unlock()
-	page, err := a.Events.Page(ctx, r.accountID, from, head, int(last-from)+1)
+	page, err := a.page(ctx, r.accountID, from, head, int(last-from)+1)
 	if broken := (*streamwriter.ChainError)(nil); errors.As(err, &broken) {
 		v.End = brokenChain(broken)
 	} else if err != nil {
@@ -319,7 +319,6 @@ func (r *replay) entry(e *eventlog.Recorded, body eventschemas.Event) ledger.Ent
 	return entry
 }
 
-// validKeys lists the keys that were valid.
 func (a *Auditor) validKeys(ctx context.Context, v *Replay) error {
 	var ids []string
 	for _, k := range v.Now.Keys {

@@ -96,7 +96,7 @@ func (a *Auditor) read(ctx context.Context, r *replay, newest, n uint64) error {
 	}
 	for end := min(newest+1, r.timeline.Next()+n); r.end == nil && r.timeline.Next() < end; {
 		from := r.timeline.Next()
-		page, err := a.Events.Page(ctx, r.accountID, from, r.timeline.Head(), int(min(end-from, replayPage)))
+		page, err := a.page(ctx, r.accountID, from, r.timeline.Head(), int(min(end-from, replayPage)))
 		if broken := (*streamwriter.ChainError)(nil); err != nil && !errors.As(err, &broken) {
 			return err
 		} else if err == nil && len(page) == 0 {
@@ -206,7 +206,6 @@ func newReplays(a *Auditor) *replays {
 	return s
 }
 
-// close ends all replays.
 func (s *replays) close() {
 	s.mu.Lock()
 	s.closed = true

@@ -7,6 +7,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"letterhead/dashboard/site"
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/web"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
@@ -109,4 +113,118 @@ func (s *Story) Title(operator bool) string {
 		return "Why was " + who + " not charged?"
 	}
 	return "What this request did"
+}
+
+// Line is an entry of the ledger in words.
+type Line struct {
+	ledger.Entry
+	What   string
+	Detail string // empty if What says everything
+}
+
+// TitleOfKey returns the name of a key, or else its end.
+func TitleOfKey(name, last4 string) string {
+	if name != "" {
+		return name
+	}
+	return "…" + last4
+}
+
+// Lines describes entries. Errors: those of the store of names.
+func Lines(ctx context.Context, named *accountnames.Table, entries []ledger.Entry) ([]Line, error) {
+	var ids []string
+	for i := range entries {
+		if entries[i].KeyID != "" {
+			ids = append(ids, entries[i].KeyID)
+		}
+	}
+	keyNames, err := named.Names(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Line, len(entries))
+	for i := range entries {
+		all[i] = describe(&entries[i], keyNames[entries[i].KeyID])
+	}
+	return all, nil
+}
+
+// grants are the names of the kinds of grants.
+var grants = map[string]string{
+	account.KindFree: "Free credits", account.KindSubscription: "Credits of the subscription",
+	account.KindTopup: "Credits bought", account.KindAdjustment: "Credits granted by the operator",
+}
+
+// describe describes an entry; keyName is the name of its key, if it has one.
+func describe(e *ledger.Entry, keyName string) Line {
+	l := Line{Entry: *e}
+	detail := func(parts ...string) {
+		for _, part := range parts {
+			if part != "" && l.Detail != "" {
+				l.Detail += ", "
+			}
+			l.Detail += part
+		}
+	}
+	money := ""
+	if e.Currency != "" {
+		money = site.Money(max(e.Money, -e.Money), e.Currency)
+	}
+	switch e.Type {
+	case eventschemas.CreditsCharged{}.EventType():
+		l.What = "Look-up of " + e.Domain
+		if keyName != "" {
+			detail("key " + keyName)
+		}
+	case eventschemas.CreditsHeld{}.EventType():
+		l.What = "Held for the look-up of " + e.Domain
+		detail(site.Credits(e.Held))
+	case eventschemas.HoldReleased{}.EventType():
+		l.What = "Hold released"
+		detail(site.Credits(-e.Held))
+	case eventschemas.ChargeReversed{}.EventType():
+		if l.What = "Charge returned"; e.Reason == account.ReasonClientGone {
+			detail("the client had left before the answer")
+		} else {
+			detail("by the operator")
+		}
+	case eventschemas.ChargeKept{}.EventType():
+		l.What = "Answer sent again"
+		detail("without another charge")
+	case eventschemas.CreditsGranted{}.EventType():
+		if l.What = grants[e.Kind]; l.What == "" {
+			l.What = "Credits granted"
+		}
+		detail(money, e.PaymentID, e.Reason)
+	case eventschemas.PaymentRefunded{}.EventType():
+		l.What = "Payment refunded"
+		detail(money, e.PaymentID)
+	case eventschemas.RefundReversed{}.EventType():
+		l.What = "Refund reversed"
+		detail(money, e.PaymentID)
+	case eventschemas.BreakageRecognized{}.EventType():
+		l.What = "Credits removed after closing"
+	case eventschemas.KeyIssued{}.EventType():
+		l.What = "Key issued"
+		detail(keyName, e.Kind)
+	case eventschemas.KeyRevoked{}.EventType():
+		l.What = "Key revoked"
+		detail(keyName)
+	case eventschemas.AccountOpened{}.EventType():
+		l.What = "Account opened"
+		detail("plan " + e.Plan)
+	case eventschemas.PlanChanged{}.EventType():
+		l.What = "Plan changed to " + e.Plan
+	case eventschemas.AccountSuspended{}.EventType():
+		l.What = "Account suspended"
+		detail(e.Reason)
+	case eventschemas.AccountReinstated{}.EventType():
+		l.What = "Account reinstated"
+	case eventschemas.AccountClosed{}.EventType():
+		l.What = "Account closed"
+		detail(e.Reason)
+	default:
+		l.What = e.Type
+	}
+	return l
 }

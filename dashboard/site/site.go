@@ -98,7 +98,6 @@ func Template(name string, more template.FuncMap, from fs.FS, paths ...string) (
 	return t, nil
 }
 
-// functions are those of the templates.
 var functions = template.FuncMap{
 	"number":  Number,
 	"money":   Money,

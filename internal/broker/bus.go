@@ -88,10 +88,9 @@ var _ Port = (*Bus)(nil)
 // New returns a Bus on top of a transport. The Bus closes the transport.
 func New(cfg Config, transport Transport) (*Bus, error) {
 	cfg.setDefaults()
-	b := &Bus{cfg: cfg, transport: transport, handled: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_broker_messages_total",
-		Help: "Messages handled, by topic (label lane), group and result: acknowledged, retried, set_aside, returned.",
-	}, []string{"lane", "group", "result"})}
+	b := &Bus{cfg: cfg, transport: transport, handled: telemetry.Counters("letterhead_broker_messages_total",
+		"Messages handled, by topic (label lane), group and result: acknowledged, retried, set_aside, returned.",
+		"lane", "group", "result")}
 	// Subscriptions outlive this call; Close ends them.
 	b.ending, b.end = context.WithCancel(context.Background())
 	if err := telemetry.Register(cfg.Registerer, b.handled); err != nil {

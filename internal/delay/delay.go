@@ -21,6 +21,20 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Every calls do at each interval, until ctx ends.
+func Every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do()
+		}
+	}
+}
+
 // While calls do again, after a warning and a pause, while it fails with the passing error. It returns other results,
 // and nil if ctx has ended.
 func While(ctx context.Context, passing error, pause time.Duration, log *slog.Logger, warning string,

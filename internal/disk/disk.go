@@ -1,7 +1,14 @@
 // Package disk reports the free space of a file system, and how much of it long-running work must leave for appends.
 package disk
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+)
 
 const (
 	// MaxReserve limits the reserve, in bytes. It has room for a few hundred thousand events.
@@ -28,3 +35,49 @@ func At(path string) (Space, error) {
 // Reserve returns the space that long-running work must leave free. Without space appends fail, and then
 // charges are rejected.
 func (s Space) Reserve() int64 { return min(MaxReserve, s.Size/reserveShare) }
+
+// SyncFolder makes the names of the files in a folder durable: a new file, a rename or a removal. On Windows it does
+// nothing, because a folder cannot be flushed there; NTFS writes names to its journal.
+func SyncFolder(folder string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(folder)
+	if err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sync folder %s: %w", folder, err)
+	}
+	return nil
+}
+
+// WriteFile writes a file in one step and durably, with mode 0600: after a crash, even of the machine, the file is
+// complete, or as it was before. If write fails, nothing changes. Errors: as write and of files.
+func WriteFile(name string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	err = write(f)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	return SyncFolder(filepath.Dir(name))
+}
+
+// WriteText is WriteFile for a text.
+func WriteText(name, text string) error {
+	return WriteFile(name, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}

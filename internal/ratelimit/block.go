@@ -123,7 +123,6 @@ func (s *Shared) giveBlock(q question, b *block) {
 	}
 }
 
-// giveBlocks ends all blocks.
 func (s *Shared) giveBlocks(ctx context.Context) {
 	s.mu.Lock()
 	blocks := s.blocks

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 )
@@ -261,14 +262,10 @@ func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*S
 		s.now = time.Now
 	}
 	s.logger = cmp.Or(s.logger, slog.New(slog.DiscardHandler))
-	s.asked = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "letterhead_ratelimit_statements_total",
-		Help: "Statements that queried the shared rate-limit counters.",
-	})
-	s.taken = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "letterhead_ratelimit_takes_total",
-		Help: "Callers that queried the shared rate-limit counters.",
-	})
+	s.asked = telemetry.Counter("letterhead_ratelimit_statements_total",
+		"Statements that queried the shared rate-limit counters.")
+	s.taken = telemetry.Counter("letterhead_ratelimit_takes_total",
+		"Callers that queried the shared rate-limit counters.")
 	if err := s.setup(ctx); err != nil {
 		return nil, fmt.Errorf("create tables of the rate-limit counters: %w", unavailable(err))
 	}
@@ -433,7 +430,6 @@ func (s *Shared) ask(q question, group []*caller) {
 	}
 }
 
-// taken is the result of a statement.
 type taken struct {
 	minute  int64
 	used    int64 // of the counter, including the granted ones
@@ -503,18 +499,12 @@ func (s *Shared) give(ctx context.Context, key Key, units, minute int64) error {
 // Run regularly deletes old counters and ceilings, a bounded number at a time, until ctx ends; then it returns
 // nil. It is enough to run it in one process, and safe to run it in several.
 func (s *Shared) Run(ctx context.Context) error {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	delay.Every(ctx, sweepEvery, func() {
 		if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.logger.WarnContext(ctx, "old rate-limit counters could not be deleted", slog.Any("error", err))
 		}
-	}
+	})
+	return nil
 }
 
 // Sweep deletes old counters and ceilings and returns the number of deleted counters. Errors:

@@ -14,10 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/internal/membudget"
+	"letterhead/internal/telemetry"
 )
 
 const (
@@ -185,4 +187,83 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 		<-m.done
 	}
 	return Image{}, err
+}
+
+// entryOverhead is the memory of an entry in addition to its body: the key, the digest, and the nodes
+// of the map and the policy; measured 165 to 190 bytes in full caches of bodies of 100 to 3,072 bytes.
+const entryOverhead = 190
+
+type memory struct {
+	entries *otter.Cache[Key, Image]
+	limit   int64 // bytes
+}
+
+func newMemory(limit int64) (*memory, error) {
+	entries, err := otter.New(&otter.Options[Key, Image]{
+		MaximumWeight: uint64(limit),
+		Weigher:       func(_ Key, p Image) uint32 { return uint32(inMemory(p)) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make cache of images: %w", err)
+	}
+	return &memory{entries: entries, limit: limit}, nil
+}
+
+// inMemory returns the size of an image in memory, in bytes.
+func inMemory(p Image) int64 { return int64(cap(p.Body)) + entryOverhead }
+
+func (m *memory) get(key Key) (Image, bool) { return m.entries.GetIfPresent(key) }
+
+func (m *memory) put(key Key, p Image) {
+	if inMemory(p) <= m.limit {
+		m.entries.Set(key, p)
+	}
+}
+
+func (m *memory) close() { m.entries.StopAllGoroutines() }
+
+type metrics struct {
+	memory, made, joined       prometheus.Counter // of asked
+	asked                      *prometheus.CounterVec
+	failed, refused, abandoned prometheus.Counter
+	seconds                    prometheus.Histogram
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		asked: telemetry.Counters("letterhead_logo_variants_asked_total",
+			"Requests for drawn logos, by source: memory, made, or joined to the making of another request.", "from"),
+		failed: telemetry.Counter("letterhead_logo_variants_failed_total", "Logos that were begun and could not be made."),
+		refused: telemetry.Counter("letterhead_logo_variants_refused_total",
+			"Logos that were not begun because too many were being made."),
+		abandoned: telemetry.Counter("letterhead_logo_variants_abandoned_total",
+			"Logos that were not begun because all who waited had left."),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "letterhead_logo_variants_make_seconds",
+			Help:    "Duration of making a logo, excluding the wait for its turn.",
+			Buckets: []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5},
+		}),
+	}
+	m.memory, m.made, m.joined = m.asked.WithLabelValues("memory"), m.asked.WithLabelValues("made"),
+		m.asked.WithLabelValues("joined")
+	return m
+}
+
+func (m *metrics) register(to prometheus.Registerer, memory *memory) error {
+	if to == nil {
+		return nil
+	}
+	labels := prometheus.Labels{"level": "memory"}
+	all := []prometheus.Collector{m.asked, m.failed, m.refused, m.abandoned, m.seconds,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "letterhead_logo_variants_entries", Help: "Cached drawn logos.", ConstLabels: labels,
+		}, func() float64 { return float64(memory.entries.EstimatedSize()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "letterhead_logo_variants_bytes", Help: "Bytes of the cached logos.", ConstLabels: labels,
+		}, func() float64 { return float64(memory.entries.WeightedSize()) }),
+	}
+	if err := telemetry.Register(to, all...); err != nil {
+		return fmt.Errorf("register metrics of drawn logos: %w", err)
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// codeword is the code of a symbol.
 type codeword struct {
 	bits   uint16 // the first one lowest
 	length uint8
@@ -61,7 +60,6 @@ type run struct {
 	n             uint8 // bits of extra
 }
 
-// lengths writes the lengths of codewords.
 func (o *writer) lengths(long []uint8) {
 	runs := o.runs[:0]
 	for i := 0; i < len(long); {

@@ -44,7 +44,6 @@ var ErrNotReached = errors.New("it does not answer on its admin socket (it may b
 // ErrBroken means that a connection broke before the answer had ended.
 var ErrBroken = errors.New("the connection to the server broke")
 
-// request is a command line.
 type request struct {
 	Args []string `json:"args"`
 }

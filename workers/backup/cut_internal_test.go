@@ -72,13 +72,13 @@ func brandEvents(t testing.TB, to Source, from, n int) {
 func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 	from := internalSource(t)
 	brandEvents(t, from, 0, 8)
-	testmust.Succeed(t, from.Names.Put(t.Context(), []Name{{ID: "1", Name: "One"}}))
+	testmust.Succeed(t, from.Names.PutAll(t.Context(), []Name{{ID: "1", Name: "One"}}))
 	cfg := Config{SegmentBytes: 1 << 10, RetryAfter: time.Millisecond}.withDefaults()
 	first := testmust.Get(openPlace(t.Context(), t.TempDir(), true))(t)
 	testmust.Succeed(t, testmust.Err(runTo(t.Context(), cfg, from, first)))
 	old := testmust.Get(readManifest(t.Context(), first))(t)
 	brandEvents(t, from, 8, 6)
-	testmust.Succeed(t, from.Names.Put(t.Context(), []Name{{ID: "2", Name: "Two"}}))
+	testmust.Succeed(t, from.Names.PutAll(t.Context(), []Name{{ID: "2", Name: "Two"}}))
 	for writes := 0; ; writes++ {
 		at, err := openPlace(t.Context(), t.TempDir(), true)
 		testmust.Succeed(t, err)

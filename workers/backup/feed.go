@@ -1,12 +1,19 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
@@ -82,7 +89,6 @@ func (o logOrigin) behind(after eventlog.Position) feed {
 
 func (o logOrigin) size() uint64 { return 0 }
 
-// backupOrigin contains the events of a backup.
 type backupOrigin struct {
 	place place
 	codec *codec
@@ -93,7 +99,6 @@ func (o backupOrigin) behind(after eventlog.Position) feed { return &segmentFeed
 
 func (o backupOrigin) size() uint64 { return o.m.Events }
 
-// segmentFeed reads the segments after a position.
 type segmentFeed struct {
 	backupOrigin
 	segment int // the next to be read
@@ -201,4 +206,179 @@ func (a *ahead) stop() {
 	a.cancel()
 	for range a.pages { //nolint:revive // to the end
 	}
+}
+
+// Limits of a window. A later release must not lower them, or it would reject a target whose copy was
+// interrupted in a larger window.
+const (
+	windowEvents = eventlog.MaxDisorder
+	windowBytes  = 4 << 20
+)
+
+// writers is the number of streams of a window that are appended to concurrently. The store flushes their events
+// together.
+const writers = 256
+
+// window is a sequence of events of an origin, by stream. Several streams of a window are appended to concurrently, so
+// its events may be swapped with events of other streams of the window. Each window is completed before the next one
+// begins. At any moment the target therefore holds the beginning of the origin and some of the next windowEvents
+// events; the same is true for a run that continues after an interruption, although its windows begin elsewhere.
+//
+// The accounts of a window are completed before its other streams begin: read models use the account stream's
+// data about a key before the usage ticks that name the key. An event of the books, of a checkpoint or of notices has
+// a separate window, so that no event moves from one side of it to the other: what follows the end of a month is
+// booked later, what follows the beginning of a checkpoint is not in its tree, and the settings of notices apply to
+// what follows.
+type window struct {
+	maxEvents, maxBytes int
+	streams             map[string][]eventlog.Recorded
+	count               int
+	bytes               int
+}
+
+func newWindow(cfg Config) *window {
+	return &window{maxEvents: cfg.windowEvents, maxBytes: cfg.windowBytes, streams: map[string][]eventlog.Recorded{}}
+}
+
+// divides reports whether an event of a stream has a separate window.
+func divides(stream string) bool {
+	return stream == eventschemas.BooksStream || stream == eventschemas.CheckpointsStream ||
+		strings.HasPrefix(stream, eventschemas.NoticesPrefix)
+}
+
+// add reports false if the window is full.
+func (w *window) add(e eventlog.Recorded) bool {
+	size := eventlog.Size(&e.Proposed)
+	if w.count == w.maxEvents || w.count > 0 && w.bytes+size > w.maxBytes {
+		return false
+	}
+	w.streams[e.Stream] = append(w.streams[e.Stream], e)
+	w.count++
+	w.bytes += size
+	return true
+}
+
+// take removes and returns the first event of a stream. It returns false if there is none.
+func (w *window) take(stream string) (eventlog.Recorded, bool) {
+	events := w.streams[stream]
+	if len(events) == 0 {
+		return eventlog.Recorded{}, false
+	}
+	if len(events) == 1 {
+		delete(w.streams, stream)
+	} else {
+		w.streams[stream] = events[1:]
+	}
+	w.count--
+	w.bytes -= eventlog.Size(&events[0].Proposed)
+	return events[0], true
+}
+
+// appendWindows appends the events missing after an interruption, and then the events after source. It
+// calls written after each window.
+func (c *copier) appendWindows(ctx context.Context, missing *window, source eventlog.Position,
+	written func(events int, upTo eventlog.Position)) error {
+	// The missing events are completed before the next window begins.
+	if err := c.appendWindow(ctx, missing); err != nil {
+		return err
+	}
+	at, w := source, newWindow(c.cfg)
+	written(missing.count, at)
+	put := func() error {
+		if err := c.appendWindow(ctx, w); err != nil {
+			return err
+		}
+		written(w.count, at)
+		w = newWindow(c.cfg)
+		return nil
+	}
+	divided := false // the last event divides the others
+	err := c.eachPage(ctx, source, func(events []eventlog.Recorded) error {
+		for i := range events {
+			// A window that ends at a reader's position gives the reader an exact position in the target.
+			alone := divides(events[i].Stream)
+			if w.count > 0 && (c.readers.between(at, events[i].Position) || alone || divided) || !w.add(events[i]) {
+				if err := put(); err != nil {
+					return err
+				}
+				w.add(events[i])
+			}
+			at, divided = events[i].Position, alone
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return put()
+}
+
+// appendWindow returns when every event of the window is in the target, or one has failed permanently.
+func (c *copier) appendWindow(ctx context.Context, w *window) error {
+	var accounts, others [][]eventlog.Recorded
+	for stream, events := range w.streams {
+		if strings.HasPrefix(stream, account.StreamPrefix) {
+			accounts = append(accounts, events)
+		} else {
+			others = append(others, events)
+		}
+	}
+	if err := c.appendStreams(ctx, accounts); err != nil {
+		return err
+	}
+	return c.appendStreams(ctx, others)
+}
+
+// appendStreams appends the events of several streams, each stream in its order.
+func (c *copier) appendStreams(ctx context.Context, streams [][]eventlog.Recorded) error {
+	slices.SortFunc(streams, byPosition)
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for _, events := range streams {
+		group.Go(func() error {
+			for len(events) > 0 && inner.Err() == nil {
+				n := eventlog.Together(events)
+				if err := c.appendEvents(inner, events[:n]); err != nil {
+					return err
+				}
+				events = events[n:]
+			}
+			return inner.Err()
+		})
+	}
+	err := group.Wait()
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// byPosition sorts the streams of a window by their first events.
+func byPosition(a, b []eventlog.Recorded) int { return cmp.Compare(a[0].Position, b[0].Position) }
+
+// appendEvents appends consecutive events of one stream. It repeats an append whose outcome is unknown,
+// unchanged, so that nothing is written twice.
+func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) error {
+	stream, expected := events[0].Stream, eventlog.After(events[0].Revision)
+	proposed := eventlog.Proposals(events)
+	err := retry(ctx, c.cfg.RetryAfter, func() error {
+		_, err := c.to.Append(ctx, stream, expected, proposed)
+		return err
+	})
+	wrong := errors.Is(err, eventlog.ErrWrongRevision)
+	switch {
+	case err == nil:
+		return nil
+	case (wrong || errors.Is(err, eventlog.ErrTooLarge)) && len(events) > 1:
+		// A store may also count what it adds itself. An append of a killed run may have been written after the target
+		// was compared: then the first of these events exist, and appending only them again succeeds.
+		half := len(events) / 2
+		if err := c.appendEvents(ctx, events[:half]); err != nil {
+			return err
+		}
+		return c.appendEvents(ctx, events[half:])
+	case wrong:
+		return fmt.Errorf("%w: %w", ErrForeignWriter, err)
+	}
+	return fmt.Errorf("copy revision %d of %s: %w", events[0].Revision, stream, err)
 }

@@ -118,7 +118,7 @@ func copyNames(ctx context.Context, cfg Config, from, to Names) (n uint64, err e
 		return 0, nil
 	}
 	err = eachPage(ctx, from, func(page []Name) error {
-		if err := retry(ctx, cfg.RetryAfter, func() error { return to.Put(ctx, page) }); err != nil {
+		if err := retry(ctx, cfg.RetryAfter, func() error { return to.PutAll(ctx, page) }); err != nil {
 			return err
 		}
 		n += uint64(len(page))

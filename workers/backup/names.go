@@ -19,48 +19,20 @@ const (
 )
 
 // Name is a personal name and the id that events use for it.
-type Name struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-	// Checksum is copied with the row, so that the copy of a damaged row is damaged. It is 0 if the row has none yet.
-	Checksum int64 `json:"checksum,omitempty"`
-}
+type Name = accountnames.Entry
 
 // Names is the table of personal names that belongs to a log.
 type Names interface {
 	// Page returns at most limit names in the order of the table, after the one with that id; "" starts at the
 	// beginning.
 	Page(ctx context.Context, after string, limit int) ([]Name, error)
-	// Put writes names durably, replacing existing ones.
-	Put(ctx context.Context, names []Name) error
+	// PutAll writes names durably, replacing existing ones.
+	PutAll(ctx context.Context, names []Name) error
 }
 
 // NamesIn returns the table of internal/accountnames in a database.
 func NamesIn(ctx context.Context, store *sqlstore.Store) (Names, error) {
-	rows, err := accountnames.New(ctx, store)
-	if err != nil {
-		return nil, err
-	}
-	return table{rows}, nil
-}
-
-type table struct{ rows *accountnames.Table }
-
-func (t table) Page(ctx context.Context, after string, limit int) ([]Name, error) {
-	page, err := t.rows.Page(ctx, after, limit)
-	names := make([]Name, len(page))
-	for i, e := range page {
-		names[i] = Name(e)
-	}
-	return names, err
-}
-
-func (t table) Put(ctx context.Context, names []Name) error {
-	all := make([]accountnames.Entry, len(names))
-	for i, n := range names {
-		all[i] = accountnames.Entry(n)
-	}
-	return t.rows.PutAll(ctx, all)
+	return accountnames.New(ctx, store)
 }
 
 // eachPage calls do with all names, some at a time.

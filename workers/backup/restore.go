@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"letterhead/commands"
 	"letterhead/commands/streamwriter"
+	"letterhead/domain/account"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 )
@@ -148,7 +151,6 @@ func Restore(ctx context.Context, cfg RestoreConfig, from string,
 	return r.out, err
 }
 
-// restore is one run.
 type restore struct {
 	cfg    RestoreConfig
 	from   place
@@ -256,7 +258,7 @@ func (r *restore) putNames(ctx context.Context) error {
 		for len(kept) > 0 {
 			part := kept[:min(namesPage, len(kept))]
 			kept = kept[len(part):]
-			if err := retry(ctx, r.cfg.RetryAfter, func() error { return r.to.Names.Put(ctx, part) }); err != nil {
+			if err := retry(ctx, r.cfg.RetryAfter, func() error { return r.to.Names.PutAll(ctx, part) }); err != nil {
 				return err
 			}
 			r.out.Names += uint64(len(part))
@@ -292,4 +294,24 @@ func finishTarget(ctx context.Context, cfg Config, to Target,
 		return head, fmt.Errorf("end the work on the database of the target: %w", err)
 	}
 	return head, nil
+}
+
+// leaveSnapshots saves a snapshot of each account with a long stream, so that its first request is answered
+// quickly. It returns their number. Snapshots are disposable: a failure to save one is ignored, and the
+// account is folded when it is used.
+func leaveSnapshots(ctx context.Context, cfg Config, to Target, long []string) (saved uint64, err error) {
+	if to.Snapshots == nil {
+		return 0, nil
+	}
+	for i, stream := range long {
+		err := commands.LeaveSnapshot(ctx, to.Log, to.Snapshots, strings.TrimPrefix(stream, account.StreamPrefix), nil)
+		if ctx.Err() != nil {
+			return saved, ctx.Err()
+		}
+		if err == nil {
+			saved++
+		}
+		cfg.Progress(Progress{Stage: StageSnapshots, Done: uint64(i + 1), Total: uint64(len(long))})
+	}
+	return saved, nil
 }

@@ -78,11 +78,11 @@ type killableNames struct {
 	dead bool
 }
 
-func (m killableNames) Put(ctx context.Context, names []backup.Name) error {
+func (m killableNames) PutAll(ctx context.Context, names []backup.Name) error {
 	if m.dead {
 		return errKilled
 	}
-	return m.Names.Put(ctx, names)
+	return m.Names.PutAll(ctx, names)
 }
 
 func TestRestore_Interrupted_Continues(t *testing.T) {

@@ -12,7 +12,9 @@ import (
 
 	"letterhead/commands"
 	"letterhead/internal/assets"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 )
 
 const (
@@ -123,7 +125,6 @@ type Summary struct {
 	DamagedAssets []string `json:"damaged_assets,omitempty"` // at most maxListed
 }
 
-// maxListed bounds printed lists.
 const maxListed = 20
 
 // Run backs up a source to a folder, or to a bucket if the name is a URL. The source may be in use. The
@@ -163,7 +164,6 @@ func runTo(ctx context.Context, cfg Config, from Source, to place) (sum Summary,
 	return r.sum, r.finish(ctx)
 }
 
-// run is one run of a backup.
 type run struct {
 	cfg   Config
 	from  Source
@@ -265,7 +265,6 @@ func (r *run) adopt(ctx context.Context) error {
 	}
 }
 
-// note adds a segment to the manifest.
 func (r *run) note(f SegmentFile, refs []assetRef, last EventRef) {
 	for _, a := range refs {
 		if a.present {
@@ -401,4 +400,45 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	r.cfg.Progress(Progress{Stage: StageNames, Done: r.sum.Names, Total: r.sum.Names})
 	return removeOldNames(ctx, r.to, names)
+}
+
+const (
+	// defaultRetryAfter is the wait after the first failure of one step; it doubles up to maxRetryAfter.
+	defaultRetryAfter = 200 * time.Millisecond
+	maxRetryAfter     = 5 * time.Second
+	// maxTries bounds the tries of one step: with the waits above, half a minute. Running the command again
+	// continues the work.
+	maxTries = 10
+)
+
+// transient reports whether a later try may succeed.
+func transient(err error) bool {
+	return errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
+		errors.Is(err, assets.ErrUnavailable) || errors.Is(err, sqlstore.ErrUnavailable)
+}
+
+func headOf(ctx context.Context, log eventlog.Log, retryAfter time.Duration) (head eventlog.Position, err error) {
+	err = retry(ctx, retryAfter, func() (err error) {
+		head, err = log.Head(ctx)
+		return err
+	})
+	return head, err
+}
+
+// retry repeats one step until it succeeds, fails permanently, exhausts its tries, or ctx ends.
+func retry(ctx context.Context, first time.Duration, step func() error) error {
+	wait := first
+	for try := 1; ; try++ {
+		err := step()
+		if err == nil || ctx.Err() != nil || !transient(err) {
+			return err
+		}
+		if try == maxTries {
+			return fmt.Errorf("failed %d times; run the command again to continue: %w", maxTries, err)
+		}
+		if err := delay.For(ctx, delay.Jittered(wait)); err != nil {
+			return err
+		}
+		wait = min(2*wait, maxRetryAfter)
+	}
 }

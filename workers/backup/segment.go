@@ -57,7 +57,6 @@ func (a assetRef) name() string {
 	return "assets/" + id[:2] + "/" + id[2:4] + "/" + id + "." + a.ext
 }
 
-// segment is a decoded segment.
 type segment struct {
 	number  uint64
 	after   eventlog.Position
@@ -66,7 +65,6 @@ type segment struct {
 	assets  []assetRef
 }
 
-// builder collects the events of one segment.
 type builder struct {
 	number  uint64
 	after   eventlog.Position
@@ -112,7 +110,6 @@ func (b *builder) add(e *eventlog.Recorded) {
 	b.events++
 }
 
-// refer records an asset.
 func (b *builder) refer(a assetKey) {
 	if _, known := b.seen[a]; !known {
 		b.seen[a] = struct{}{}

@@ -177,7 +177,7 @@ func (w *writer) override(domain, content string) string {
 // name adds a name.
 func (w *writer) name(id, name string) {
 	w.t.Helper()
-	testmust.Succeed(w.t, w.to.names.Put(w.t.Context(), []backup.Name{{ID: id, Name: name}}))
+	testmust.Succeed(w.t, w.to.names.PutAll(w.t.Context(), []backup.Name{{ID: id, Name: name}}))
 }
 
 // small fills a side with a bit of everything: 3 accounts, 5 brands with 2 images each, 3 names.

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -92,14 +93,10 @@ func New(cfg Config, log eventlog.Log, accounts Accounts, notices Notices, outco
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	w := &Worker{
 		cfg: cfg, log: log, accounts: accounts, notices: notices, outcomes: outcomes, state: billing.NewState(),
-		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_billing_settled_total",
-			Help: "Events of payment processors that were applied, or went to the inbox.",
-		}, []string{"outcome"}),
-		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_billing_open",
-			Help: "Events of payment processors that are in the inbox, wait for another event, or could not be applied yet (failing); known to the leading node.",
-		}, []string{"state"}),
+		settled: telemetry.Counters("letterhead_billing_settled_total",
+			"Events of payment processors that were applied, or went to the inbox.", "outcome"),
+		open: telemetry.Gauges("letterhead_billing_open",
+			"Events of payment processors that are in the inbox, wait for another event, or could not be applied yet (failing); known to the leading node.", "state"),
 	}
 	for _, outcome := range []string{billing.Applied, billing.Inbox} {
 		w.settled.WithLabelValues(outcome)
@@ -241,7 +238,6 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 	return true, nil
 }
 
-// effect carries out a decision.
 func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Decision) (commands.Done, error) {
 	if g := d.Grant; g != nil {
 		return w.accounts.GrantCredits(ctx, commands.GrantCredits{
@@ -261,13 +257,8 @@ func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Deci
 
 // refused reports whether a rule of the account refuses the effect, so that trying again does not help.
 func refused(err error) bool {
-	for _, rule := range []error{
+	return slices.ContainsFunc([]error{
 		account.ErrInvalid, account.ErrNotFound, account.ErrClosed, account.ErrCreditLimit, account.ErrPaymentMismatch,
 		account.ErrUnknownPayment, account.ErrRefundTooLarge, commands.ErrInvalidRequest,
-	} {
-		if errors.Is(err, rule) {
-			return true
-		}
-	}
-	return false
+	}, func(rule error) bool { return errors.Is(err, rule) })
 }

@@ -3,12 +3,18 @@ package checkpoint
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/domain/account"
 	"letterhead/domain/proof"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/projections/accounts"
 )
 
 // historyPage is the number of events of the stream of checkpoints that are read at a time.
@@ -21,7 +27,6 @@ type Made struct {
 	Begun eventlog.Position // of its CheckpointBegun in this log
 }
 
-// history is the log of checkpoints.
 type history struct {
 	leaves []proof.Hash
 	last   *Made              // nil before the first
@@ -107,7 +112,6 @@ func (l *Ledger) Origin(ctx context.Context) (string, error) {
 	return h.origin(), nil
 }
 
-// add adds the checkpoint that has begun.
 func (h *history) add(ev eventschemas.LedgerCheckpointed, at time.Time) error {
 	made := &Made{Checkpoint: proof.Checkpoint{Time: at, Position: ev.Position, Accounts: ev.Accounts},
 		Begun: h.begun.Position}
@@ -123,4 +127,192 @@ func (h *history) add(ev eventschemas.LedgerCheckpointed, at time.Time) error {
 	}
 	h.leaves, h.last, h.begun = append(h.leaves, proof.LeafHash(leaf)), made, nil
 	return nil
+}
+
+const (
+	// accountsPage is the number of accounts that are listed at a time.
+	accountsPage = 512
+	// readers is the number of streams that are read at a time. An event store on another machine answers each read
+	// after about a millisecond.
+	readers = 16
+)
+
+// Accounts lists accounts; *accounts.Model.
+type Accounts interface {
+	List(ctx context.Context, after string, limit int) ([]accounts.Account, error)
+}
+
+// Ledger is where checkpoints and proofs come from.
+type Ledger struct {
+	Log      eventlog.Log
+	Accounts Accounts
+	// CaughtUp waits until Accounts has all accounts that the log has now.
+	CaughtUp func(context.Context) error
+	// Progress, if it is not nil, is called with the number of accounts read so far.
+	Progress func(accounts uint64)
+	// Tree, if it is not nil, keeps the tree of the last checkpoint that was proved.
+	Tree *Tree
+}
+
+// heads calls f for the head of each account stream before a position, in the order of the accounts' ids. Its memory
+// does not depend on the number of accounts. Its time grows with that number, and little with the events after the
+// position.
+func (l *Ledger) heads(ctx context.Context, before eventlog.Position, f func(proof.Account) error) error {
+	read := uint64(0)
+	for after := ""; ; {
+		page, err := l.Accounts.List(ctx, after, accountsPage)
+		if err != nil {
+			return err
+		}
+		found := make([]*proof.Account, len(page))
+		group, inner := errgroup.WithContext(ctx)
+		group.SetLimit(readers)
+		for i := range page {
+			if page[i].ID <= after {
+				return fmt.Errorf("the read model lists account %s after %s: its database does not sort by bytes",
+					page[i].ID, after)
+			}
+			after = page[i].ID
+			group.Go(func() (err error) {
+				found[i], err = l.head(inner, page[i].ID, before)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		if read += uint64(len(page)); l.Progress != nil {
+			l.Progress(read)
+		}
+		for _, a := range found {
+			if a == nil {
+				continue
+			}
+			if err := f(*a); err != nil {
+				return err
+			}
+		}
+		if len(page) < accountsPage {
+			return nil
+		}
+	}
+}
+
+// head returns the last event of an account before a position, or nil if there is none. It reads one event, unless the
+// account has events after the position.
+func (l *Ledger) head(ctx context.Context, id string, before eventlog.Position) (*proof.Account, error) {
+	rec, err := l.event(ctx, id, eventlog.End)
+	if err != nil || rec == nil {
+		return nil, err
+	}
+	if rec.Position < before {
+		return leaf(id, rec)
+	}
+	// The revisions below first precede the position, and those from end on do not.
+	var found *proof.Account
+	for first, end := uint64(0), rec.Revision; first < end; {
+		middle := first + (end-first)/2
+		if rec, err = l.event(ctx, id, middle); err != nil {
+			return nil, err
+		}
+		switch {
+		case rec == nil || rec.Revision != middle:
+			return nil, fmt.Errorf("revision %d of %s is missing: %w", middle, account.Stream(id), eventlog.ErrCorrupt)
+		case rec.Position >= before:
+			end = middle
+			continue
+		}
+		if found, err = leaf(id, rec); err != nil {
+			return nil, err
+		}
+		first = middle + 1
+	}
+	return found, nil
+}
+
+// event returns an account's event with a revision, which may be eventlog.End, or nil if there is none.
+func (l *Ledger) event(ctx context.Context, id string, revision uint64) (*eventlog.Recorded, error) {
+	page, err := l.Log.ReadStream(ctx, account.Stream(id), revision, eventlog.Backward, 1)
+	if err != nil || len(page) == 0 {
+		return nil, err
+	}
+	return &page[0], nil
+}
+
+// leaf returns the leaf of an account whose last event is rec.
+func leaf(id string, rec *eventlog.Recorded) (*proof.Account, error) {
+	a := &proof.Account{ID: id, Revision: rec.Revision}
+	if n, err := hex.Decode(a.Head[:], []byte(rec.Metadata.Hash)); err != nil || n != len(a.Head) {
+		return nil, fmt.Errorf("revision %d of %s has no hash: %w", a.Revision, rec.Stream, eventlog.ErrCorrupt)
+	}
+	return a, nil
+}
+
+// Tree keeps the leaves of the accounts' tree of one checkpoint, 32 bytes for each account, so that only the first
+// proof at a checkpoint reads all accounts. The zero value has none. It is safe for concurrent use.
+type Tree struct {
+	mu     sync.Mutex
+	root   proof.Hash
+	leaves []proof.Hash // must not be changed
+}
+
+func (t *Tree) get(root proof.Hash) []proof.Hash {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.root != root {
+		return nil
+	}
+	return t.leaves
+}
+
+func (t *Tree) put(root proof.Hash, leaves []proof.Hash) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.root, t.leaves = root, leaves
+}
+
+// ReadTree reads the tree of the last checkpoint, unless Tree has it. Errors: ErrNone, ErrChanged, the errors of the
+// log and the accounts.
+func (l *Ledger) ReadTree(ctx context.Context) error {
+	h, err := readHistory(ctx, l.Log)
+	if err != nil {
+		return err
+	}
+	if h.last == nil {
+		return ErrNone
+	}
+	_, err = l.leaves(ctx, h)
+	return err
+}
+
+// leaves returns the leaves of the last checkpoint's tree of accounts.
+func (l *Ledger) leaves(ctx context.Context, h *history) ([]proof.Hash, error) {
+	want := h.last.Checkpoint
+	if leaves := l.Tree.get(want.Root); leaves != nil {
+		return leaves, nil
+	}
+	var leaves []proof.Hash
+	err := l.heads(ctx, h.last.Begun, func(a proof.Account) error {
+		leaf, err := a.Leaf()
+		leaves = append(leaves, proof.LeafHash(leaf))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n := uint64(len(leaves)); n < want.Accounts {
+		return nil, fmt.Errorf("the read model of accounts has %d of %d accounts; see `letterhead projections list`",
+			n, want.Accounts)
+	}
+	if root, err := proof.Root(leaves); err != nil || root != want.Root {
+		return nil, errors.Join(ErrChanged, err)
+	}
+	l.Tree.put(want.Root, leaves)
+	return leaves, nil
 }

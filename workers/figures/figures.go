@@ -57,7 +57,6 @@ type Worker struct {
 	amounts     *prometheus.GaugeVec
 }
 
-// creditsKey identifies a sum of credits.
 type creditsKey struct{ kind, origin, plan string }
 
 // New returns a worker.
@@ -67,22 +66,14 @@ func New(cfg Config, log eventlog.Log) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, log: log, ledger: books.NewLedger(), credits: map[creditsKey]int64{},
 		money: map[string]books.Movement{},
-		accounts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_books_accounts",
-			Help: "Accounts that are not closed, by plan; known to the leading node.",
-		}, []string{"plan"}),
-		flows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_books_credits",
-			Help: "Credits since the first event: granted, used (less reversals), refunded (less reversals) or broken, by the plan that the account had then, and whether they were granted for money (paid) or not (promotional); known to the leading node.",
-		}, []string{"kind", "origin", "plan"}),
-		outstanding: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_books_outstanding_credits",
-			Help: "Unspent credits of accounts that are not closed, by current plan and origin; deficits are not subtracted. Known to the leading node.",
-		}, []string{"origin", "plan"}),
-		amounts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_books_money",
-			Help: "Money since the first event, in units of the currency: received, tax, refunded, recognized, breakage and fees; deferred is the deferred revenue now. Known to the leading node.",
-		}, []string{"kind", "currency"}),
+		accounts: telemetry.Gauges("letterhead_books_accounts",
+			"Accounts that are not closed, by plan; known to the leading node.", "plan"),
+		flows: telemetry.Gauges("letterhead_books_credits",
+			"Credits since the first event: granted, used (less reversals), refunded (less reversals) or broken, by the plan that the account had then, and whether they were granted for money (paid) or not (promotional); known to the leading node.", "kind", "origin", "plan"),
+		outstanding: telemetry.Gauges("letterhead_books_outstanding_credits",
+			"Unspent credits of accounts that are not closed, by current plan and origin; deficits are not subtracted. Known to the leading node.", "origin", "plan"),
+		amounts: telemetry.Gauges("letterhead_books_money",
+			"Money since the first event, in units of the currency: received, tax, refunded, recognized, breakage and fees; deferred is the deferred revenue now. Known to the leading node.", "kind", "currency"),
 	}
 	if err := telemetry.Register(cfg.Registerer, w.accounts, w.flows, w.outstanding, w.amounts); err != nil {
 		return nil, fmt.Errorf("register metrics of the books: %w", err)

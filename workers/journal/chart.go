@@ -14,7 +14,6 @@ import (
 	"letterhead/domain/books"
 )
 
-// maxChartBytes limits a file with codes.
 const maxChartBytes = 64 << 10
 
 // codePattern is the form of a code; all formats take it.

@@ -2,8 +2,13 @@ package journal
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
+	"maps"
+	"slices"
 	"time"
 
 	"letterhead/commands"
@@ -143,7 +148,6 @@ func (c *Closer) append(ctx context.Context, month time.Time, event eventschemas
 // anyPosition is at or after every event.
 const anyPosition = ^eventlog.Position(0)
 
-// derivation derives the books of a month.
 type derivation struct {
 	*export
 	digest       *digest
@@ -230,4 +234,34 @@ func Status(ctx context.Context, log eventlog.Log, now time.Time) ([]MonthStatus
 		months = append(months, m)
 	}
 	return months, nil
+}
+
+// digest computes the digest of a month's journal: the SHA-256 of a list with a line for each account, in the order of
+// their ids, of the hex SHA-256 of the account's lines in JSONL, two spaces and the id. It does not depend on the order
+// of different accounts in the log, which a copy to another store may change.
+type digest struct {
+	accounts map[string]hash.Hash
+	encoder  jsonEncoder
+}
+
+func newDigest() *digest {
+	return &digest{accounts: map[string]hash.Hash{}, encoder: jsonEncoder{chart: DefaultChart()}}
+}
+
+func (d *digest) entry(e *entry) error {
+	h, ok := d.accounts[e.account]
+	if !ok {
+		h = sha256.New()
+		d.accounts[e.account] = h
+	}
+	d.encoder.w = h
+	return d.encoder.entry(e)
+}
+
+func (d *digest) sum() string {
+	list := sha256.New()
+	for _, id := range slices.Sorted(maps.Keys(d.accounts)) {
+		fmt.Fprintf(list, "%x  %s\n", d.accounts[id].Sum(nil), id)
+	}
+	return hex.EncodeToString(list.Sum(nil))
 }

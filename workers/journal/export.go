@@ -1,21 +1,33 @@
+// Package journal exports the journal: the double entry that domain/books derives from the events of all accounts, in
+// money and in credits.
+//
+// An export depends on nothing but its options and the events of the log up to its head, so two exports without an
+// event between them are equal byte by byte. The memory that it takes grows with the number of accounts, their grants
+// and the months of their assertions, not with the number of events.
 package journal
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
+	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 )
 
-// bufferBytes is the size of writes.
 const bufferBytes = 1 << 20
 
 // ErrDigest: the journal of a closed month differs from the one that was closed.
@@ -213,4 +225,235 @@ func (e *export) apply(ev bookedEvent) (eventschemas.Event, error) {
 		err = e.journal.Err()
 	}
 	return body, err
+}
+
+// Opening is the event name of the transactions that open an export.
+const Opening = "OpeningBalance"
+
+type entry struct {
+	id       string    // account and revision, or "opening"
+	booked   time.Time // to which the transaction belongs
+	at       time.Time // at which the event occurred
+	lateFor  string    // month that had ended before the event was appended
+	event    string    // type
+	account  string    // id
+	revision uint64
+	details
+	postings []books.Posting
+}
+
+func (e *entry) isOpening() bool { return e.event == Opening }
+
+// details are fields of some events.
+type details struct {
+	kind      string // of a grant
+	paymentID string
+	reference string // id of the grant, charge, refund or fee
+	requestID string
+	domain    string
+	keyID     string
+}
+
+func detailsOf(ev eventschemas.Event) details {
+	switch ev := ev.(type) {
+	case eventschemas.CreditsGranted:
+		return details{kind: ev.Kind, paymentID: ev.PaymentID, reference: ev.GrantID}
+	case eventschemas.CreditsCharged:
+		return details{reference: ev.ChargeID, requestID: ev.RequestID, domain: ev.Domain, keyID: ev.KeyID}
+	case eventschemas.ChargeReversed:
+		return details{reference: ev.ChargeID, requestID: ev.RequestID}
+	case eventschemas.PaymentRefunded:
+		return details{reference: ev.RefundID, paymentID: ev.PaymentID}
+	case eventschemas.PaymentFeeRecorded:
+		return details{reference: ev.FeeID, paymentID: ev.PaymentID}
+	case eventschemas.RefundReversed:
+		return details{reference: ev.RefundID, paymentID: ev.PaymentID}
+	}
+	return details{}
+}
+
+// columns are the columns of formats that have a row for each posting.
+var columns = [...]string{"transaction", "date", "time", "event", "account", "revision", "code", "ledger_account",
+	"commodity", "amount",
+	"late_for", "kind", "payment_id", "reference", "request_id", "domain", "key_id"}
+
+// texts returns the last columns.
+func (e *entry) texts() [7]string {
+	return [...]string{e.lateFor, e.kind, e.paymentID, e.reference, e.requestID, e.domain, e.keyID}
+}
+
+// tags are the names of texts in the formats for accounting programs.
+var tags = [...]string{"late-for", "kind", "payment-id", "reference", "request-id", "domain", "key-id"}
+
+func (e *entry) revisionText() string {
+	if e.isOpening() {
+		return ""
+	}
+	return strconv.FormatUint(e.revision, 10)
+}
+
+type encoder interface {
+	entry(e *entry) error
+	// close ends the journal with the balances at the ends of months.
+	close(b *balances) error
+}
+
+// Suffixes of an unfinished file, and of the file that its writer locks.
+const (
+	partialSuffix = ".partial"
+	lockSuffix    = ".partial.lock"
+)
+
+// ErrLocked: another process writes the same file.
+var ErrLocked = errors.New("another export writes this file")
+
+// WriteFile writes the journal to a file, which appears or is replaced when it is complete. Until then the file has the
+// suffix .partial. If ctx ends or the process dies, an unfinished file in a text format remains. The next WriteFile
+// derives the journal again, compares it with that file, and continues from the first difference. If writing fails, as
+// on a full disk, the unfinished file is removed.
+//
+// Errors: as Write and of files, ErrLocked.
+func WriteFile(ctx context.Context, log eventlog.Log, o Options, name string) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file", name)
+	}
+	unlock, err := lockFile(name + lockSuffix)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	err = writeLocked(ctx, log, o, name)
+	unlock()
+	if err != nil {
+		return err
+	}
+	return disk.SyncFolder(filepath.Dir(name))
+}
+
+// lockFile locks a file until unlock is called, which removes it.
+func lockFile(name string) (unlock func(), err error) {
+	lock := flock.New(name)
+	locked, err := lock.TryLock()
+	if err != nil {
+		return nil, err
+	}
+	if locked { // perhaps a file that its last owner has removed
+		held, heldErr := lock.Stat()
+		found, foundErr := os.Stat(name)
+		locked = heldErr == nil && foundErr == nil && os.SameFile(held, found)
+	}
+	if !locked {
+		return nil, errors.Join(ErrLocked, lock.Close())
+	}
+	return func() {
+		_ = os.Remove(name) // not possible on Windows; the file is empty
+		_ = lock.Unlock()
+	}, nil
+}
+
+// writeLocked is WriteFile for the owner of the lock.
+func writeLocked(ctx context.Context, log eventlog.Log, o Options, name string) error {
+	partial := name + partialSuffix
+	keep, err := writePartial(ctx, log, o, partial)
+	if err == nil {
+		err = os.Rename(partial, name)
+	}
+	if err != nil && !keep {
+		if removed := os.Remove(partial); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}
+	return err
+}
+
+// writePartial writes an unfinished file, and reports whether a later call can continue it.
+func writePartial(ctx context.Context, log eventlog.Log, o Options, partial string) (keep bool, err error) {
+	flags := os.O_RDWR | os.O_CREATE
+	if !o.Format.IsText() {
+		flags |= os.O_TRUNC
+	}
+	file, err := os.OpenFile(partial, flags, 0o600)
+	if err != nil {
+		return false, err
+	}
+	c := &continuation{file: file, written: bufio.NewReaderSize(file, bufferBytes)}
+	if info, err := file.Stat(); err == nil {
+		c.begun = info.Size() > 0
+	}
+	err = Write(ctx, log, o, c)
+	keep = o.Format.IsText() && c.begun && !c.failed && !errors.Is(err, ErrDigest)
+	if err == nil {
+		keep, err = false, c.end()
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if closed := file.Close(); closed != nil {
+		keep, err = false, errors.Join(err, closed)
+	}
+	return keep, err
+}
+
+// continuation writes a file. As long as what is written equals what the file has, it only reads.
+type continuation struct {
+	file    *os.File
+	written *bufio.Reader // nil after the first difference
+	same    int64         // bytes
+	begun   bool          // the file has content
+	failed  bool          // the file could not be read or written
+	compare []byte
+}
+
+func (c *continuation) Write(b []byte) (int, error) {
+	n, err := c.write(b)
+	c.begun, c.failed = true, c.failed || err != nil
+	return n, err
+}
+
+func (c *continuation) write(b []byte) (int, error) {
+	common := 0
+	if c.written != nil {
+		if cap(c.compare) < len(b) {
+			c.compare = make([]byte, len(b))
+		}
+		n, err := io.ReadFull(c.written, c.compare[:len(b)])
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return 0, fmt.Errorf("compare with the unfinished file: %w", err)
+		}
+		common = commonPrefix(c.compare[:n], b)
+		if c.same += int64(common); common == len(b) {
+			return len(b), nil
+		}
+		if err := c.end(); err != nil {
+			return common, err
+		}
+	}
+	n, err := c.file.Write(b[common:])
+	return common + n, err
+}
+
+// end drops what the file has after the common beginning.
+func (c *continuation) end() error {
+	if c.written == nil {
+		return nil
+	}
+	c.written = nil
+	if err := c.file.Truncate(c.same); err != nil {
+		return err
+	}
+	_, err := c.file.Seek(c.same, io.SeekStart)
+	return err
+}
+
+// commonPrefix returns the number of leading bytes that are equal.
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	if bytes.Equal(a[:n], b[:n]) {
+		return n
+	}
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
 }

@@ -10,7 +10,6 @@ import (
 	"letterhead/domain/books"
 )
 
-// csvEncoder writes a row for each posting.
 type csvEncoder struct {
 	w            io.Writer
 	chart        Chart

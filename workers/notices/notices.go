@@ -94,7 +94,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Worker delivers notices. One goroutine calls Run or Round.
+// Worker delivers notices. One goroutine calls Run.
 type Worker struct {
 	cfg        Config
 	queue      Queue
@@ -112,14 +112,10 @@ func New(cfg Config, queue Queue, deliveries Deliveries) (*Worker, error) {
 	cfg.PollEvery = cmp.Or(cfg.PollEvery, pollEvery)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	w := &Worker{cfg: cfg, queue: queue, deliveries: deliveries, running: map[string]bool{},
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_notices_attempts_total",
-			Help: "Attempts to deliver notices, by destination and outcome; dead_lettered and outdated end the attempts.",
-		}, []string{"destination", "outcome"}),
-		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_notices_open",
-			Help: "Deliveries of notices that are attempted (open), or that failed and wait for an operator (dead_lettered); known to the leading node.",
-		}, []string{"state"}),
+		attempts: telemetry.Counters("letterhead_notices_attempts_total",
+			"Attempts to deliver notices, by destination and outcome; dead_lettered and outdated end the attempts.", "destination", "outcome"),
+		open: telemetry.Gauges("letterhead_notices_open",
+			"Deliveries of notices that are attempted (open), or that failed and wait for an operator (dead_lettered); known to the leading node.", "state"),
 	}
 	for _, destination := range domain.Destinations {
 		for _, outcome := range []string{domain.Delivered, domain.Failed, domain.DeadLettered, domain.Outdated} {
@@ -148,13 +144,6 @@ func (w *Worker) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// Round attempts what is due, once, and returns when all attempts have an outcome. Errors: as the queue.
-func (w *Worker) Round(ctx context.Context) error {
-	err := w.look(ctx)
-	w.sending.Wait()
-	return err
 }
 
 // look starts attempts of what is due. A slow receiver delays only the notices of its own account.

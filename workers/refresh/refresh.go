@@ -16,16 +16,22 @@ package refresh
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
+	"letterhead/eventschemas"
 	"letterhead/internal/checkpoint"
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/telemetry"
+	"letterhead/projections"
 	"letterhead/projections/brands"
 )
 
@@ -115,17 +121,368 @@ func New(cfg Config, log checkpoint.Log, checkpoints checkpoint.Store, brands Br
 		cfg: cfg, log: log, brands: brands, schedule: schedule,
 		done: checkpoint.Checkpoint{Name: "refresh", Store: checkpoints, Every: saveEvery, Logger: cfg.Logger},
 		turn: make(chan struct{}, 1), open: map[string]outstanding{},
-		requested: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_refresh_requested_total",
-			Help: "Background crawls requested, by reason: imported brands that were looked up, and due records.",
-		}, []string{"why"}),
-		skipped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_refresh_skipped_total",
-			Help: "Brands that were skipped because they, or the charge that named them, could not be read or decided on.",
-		}),
+		requested: telemetry.Counters("letterhead_refresh_requested_total",
+			"Background crawls requested, by reason: imported brands that were looked up, and due records.", "why"),
+		skipped: telemetry.Counter("letterhead_refresh_skipped_total",
+			"Brands that were skipped because they, or the charge that named them, could not be read or decided on."),
 	}
 	if err := telemetry.Register(cfg.Registerer, r.requested, r.skipped); err != nil {
 		return nil, fmt.Errorf("register refresher metrics: %w", err)
 	}
 	return r, nil
+}
+
+// keepFresh requests crawls of due records until an error occurs or ctx ends.
+func (r *Refresher) keepFresh(ctx context.Context) (came bool, err error) {
+	skipped := map[string]time.Time{}
+	for {
+		switch err := r.round(ctx, skipped); {
+		case errors.Is(err, projections.ErrNotReady): // its tables are being built
+		case err != nil:
+			return came, err
+		default:
+			came = true
+		}
+		if err := delay.For(ctx, r.cfg.Poll); err != nil {
+			return came, err
+		}
+	}
+}
+
+// round goes once through all due brands, longest due first. The list lags slightly behind the log: the brand's stream
+// decides. A brand that could not be decided on remains on the list, and is skipped for a while.
+func (r *Refresher) round(ctx context.Context, skipped map[string]time.Time) error {
+	now := r.cfg.Now()
+	var last brands.Due
+	for {
+		page, err := r.schedule.Due(ctx, now, last, duePage)
+		if err != nil {
+			return fmt.Errorf("read the schedule: %w", err)
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		for _, due := range page {
+			last = due
+			if at, ok := skipped[due.Domain]; ok && now.Sub(at) < seenFor {
+				continue
+			}
+			if kept, err := r.keep(ctx, due.Domain); err != nil {
+				return err
+			} else if kept {
+				continue
+			}
+			if len(skipped) >= maxSeen {
+				clear(skipped)
+			}
+			skipped[due.Domain] = now
+		}
+	}
+}
+
+// keep requests a crawl of one due brand. kept is false if it could not be decided on.
+func (r *Refresher) keep(ctx context.Context, domain string) (kept bool, err error) {
+	head, err := r.log.Head(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read the head of the log: %w", err)
+	}
+	err = r.ask(ctx, candidate{
+		domain: domain, why: "due", after: head,
+		due: func(b *brand.Brand) bool {
+			at, ok := b.NextCrawl()
+			return ok && !r.cfg.Now().Before(at)
+		},
+		request: commands.Request{ID: uuid.NewString(), Actor: actor},
+	})
+	if err == nil || isUnavailable(ctx, err) {
+		return err == nil, err
+	}
+	r.skipped.Inc()
+	r.cfg.Logger.Error("a brand that is due is skipped", "domain", domain, "error", err)
+	return false, nil
+}
+
+// candidate is a brand that may be due for a crawl.
+type candidate struct {
+	domain  string
+	due     func(b *brand.Brand) bool // according to the stream, which is ahead of every read model
+	why     string                    // label of the metric
+	request commands.Request
+	after   eventlog.Position // the end of a crawl that is running now comes after it
+}
+
+// ask requests a crawl of a brand that is due for one, as soon as there is room for it, and keeps to
+// the rate. A brand that is not due does not delay the others.
+func (r *Refresher) ask(ctx context.Context, c candidate) error {
+	if due, err := r.due(ctx, c); err != nil || !due {
+		return err
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := r.room(ctx); err != nil {
+		return err
+	}
+	if due, err := r.due(ctx, c); err != nil || !due { // it may have been crawled while it waited
+		return err
+	}
+	if err := r.request(ctx, c); err != nil {
+		return err
+	}
+	return delay.For(ctx, r.cfg.Every)
+}
+
+// due reports whether a brand is due, and no crawl of it is running or has just failed.
+func (r *Refresher) due(ctx context.Context, c candidate) (bool, error) {
+	b, err := r.brands.State(ctx, c.domain)
+	if err != nil {
+		return false, fmt.Errorf("fold brand %s: %w", c.domain, err)
+	}
+	return b.Idle(r.cfg.Now()) && c.due(b), nil
+}
+
+func (r *Refresher) request(ctx context.Context, c candidate) error {
+	crawl, err := r.brands.RequestCrawl(ctx, commands.RequestCrawl{
+		Request: c.request, Domain: c.domain, Cause: brand.CauseSchedule, Priority: brand.PriorityBulk,
+		Allowed: r.cfg.Allowed,
+	})
+	var remembered *brand.RememberedError
+	switch {
+	case err == nil:
+		r.opened(c.domain, crawl, c.after)
+		if !crawl.Joined {
+			r.requested.WithLabelValues(c.why).Inc()
+			r.cfg.Logger.Info("background crawl requested", "domain", c.domain, "crawl_id", crawl.ID, "why", c.why)
+		}
+		return nil
+	case errors.Is(err, brand.ErrWithdrawn), errors.Is(err, brand.ErrAlreadyKnown), errors.As(err, &remembered):
+		return nil // decided in the meantime
+	}
+	return fmt.Errorf("request a crawl of %s: %w", c.domain, err)
+}
+
+var charges = eventlog.Filter{EventTypes: []string{eventschemas.CreditsCharged{}.EventType()}}
+
+// Run works until ctx ends, then returns nil. After a fault it continues where it was, after a growing wait.
+//
+// Errors: eventlog.ErrClosed; eventschemas.ErrUnknownType and ErrUnknownVersion if a charge was
+// written by a newer release.
+func (r *Refresher) Run(ctx context.Context) error {
+	if r.cfg.Off {
+		<-ctx.Done()
+		return nil
+	}
+	defer r.done.SaveAtLast(ctx)
+	working, cancel := context.WithCancel(ctx)
+	defer cancel()
+	scheduled := make(chan error, 1)
+	go func() {
+		scheduled <- r.persist(working, r.keepFresh)
+		cancel()
+	}()
+	followed := r.persist(working, r.follow)
+	cancel()
+	return errors.Join(followed, <-scheduled)
+}
+
+// persist runs loop until ctx ends, retrying after faults. If a loop has made progress since the last
+// fault, the wait starts at its minimum.
+func (r *Refresher) persist(ctx context.Context, loop func(ctx context.Context) (came bool, err error)) error {
+	wait := retryAfter
+	for {
+		came, err := loop(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if permanent(err) {
+			return fmt.Errorf("refresh: %w", err)
+		}
+		if came {
+			wait = retryAfter
+		}
+		r.cfg.Logger.Error("refresher starts again", "wait", wait, "error", err)
+		if delay.For(ctx, delay.Jittered(wait)) != nil {
+			return nil
+		}
+		wait = min(2*wait, maxRetryAfter)
+	}
+}
+
+// permanent reports whether retrying cannot help.
+func permanent(err error) bool {
+	return errors.Is(err, eventlog.ErrClosed) || errors.Is(err, eventschemas.ErrUnknownType) ||
+		errors.Is(err, eventschemas.ErrUnknownVersion)
+}
+
+// follow reads charges until an error occurs or ctx ends.
+func (r *Refresher) follow(ctx context.Context) (came bool, err error) {
+	before := r.done.At
+	err = r.charges(ctx)
+	return r.done.At > before, err
+}
+
+func (r *Refresher) charges(ctx context.Context) error {
+	if err := r.done.Begin(ctx, r.log); err != nil {
+		return err
+	}
+	subscription, err := r.log.Subscribe(ctx, r.done.At, charges)
+	if err != nil {
+		return fmt.Errorf("subscribe after position %d: %w", r.done.At, err)
+	}
+	defer subscription.Close()
+	seen := map[string]time.Time{}
+	for {
+		batch, err := subscription.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("read after position %d: %w", r.done.At, err)
+		}
+		for _, ev := range batch.Events {
+			if err := r.charged(ctx, ev, seen); err != nil {
+				return err
+			}
+			r.done.At = ev.Position
+			r.done.SaveInTime(ctx)
+		}
+		r.done.At = max(r.done.At, batch.Position)
+		r.done.SaveInTime(ctx)
+	}
+}
+
+// charged examines one charge and requests a crawl if its brand was imported and never crawled.
+func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, seen map[string]time.Time) error {
+	ev, err := eventlog.Decode(&recorded, eventschemas.Decode)
+	if errors.Is(err, eventschemas.ErrDamaged) {
+		r.skip(recorded, "", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s at position %d: %w", recorded.Type, recorded.Position, err)
+	}
+	charge, ok := ev.(eventschemas.CreditsCharged)
+	now := r.cfg.Now()
+	if last, known := seen[charge.Domain]; !ok || charge.Domain == "" || known && now.Sub(last) < seenFor {
+		return nil
+	}
+	if len(seen) >= maxSeen {
+		clear(seen)
+	}
+	seen[charge.Domain] = now
+	err = r.ask(ctx, candidate{
+		domain: charge.Domain, due: (*brand.Brand).OnlyImported, why: "looked_up", after: recorded.Position,
+		request: commands.Request{ID: recorded.ID.String(), Actor: actor,
+			CorrelationID: recorded.Metadata.CorrelationID, CausationID: recorded.ID.String()},
+	})
+	if err == nil || isUnavailable(ctx, err) {
+		return err // after a fault the charge is examined again
+	}
+	r.skip(recorded, charge.Domain, err)
+	return nil
+}
+
+// isUnavailable reports whether requests for other brands would fail now, too.
+func isUnavailable(ctx context.Context, err error) bool {
+	if err == nil {
+		return false
+	}
+	return ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
+		errors.Is(err, eventlog.ErrClosed)
+}
+
+// skip skips a charge. Its brand is examined again after a later look-up.
+func (r *Refresher) skip(charge eventlog.Recorded, domain string, err error) {
+	r.skipped.Inc()
+	r.cfg.Logger.Error("a charged brand is skipped", "stream", charge.Stream, "revision", charge.Revision,
+		"domain", domain, "error", err)
+}
+
+// ends selects the events that end a crawl.
+var ends = eventlog.Filter{EventTypes: []string{
+	eventschemas.CrawlSucceeded{}.EventType(), eventschemas.CrawlConfirmed{}.EventType(),
+	eventschemas.CrawlFailed{}.EventType(),
+}}
+
+// outstanding is a crawl whose end has not been seen.
+type outstanding struct {
+	id       string
+	deadline time.Time         // by the refresher's clock
+	after    eventlog.Position // its end comes after this position
+}
+
+// opened remembers a crawl by its brand's stream, even one that was requested by another caller at the
+// same time. Crawls of an earlier process are not known: right after a restart a few more may be open.
+func (r *Refresher) opened(domain string, crawl commands.Crawl, after eventlog.Position) {
+	r.open[brand.Stream(domain)] = outstanding{
+		id: crawl.ID,
+		// Counted from now: the time of the request may be from another node's clock.
+		deadline: r.cfg.Now().Add(crawl.Allowed),
+		// a joined crawl has no position, and was running when the brand was examined
+		after: max(after, crawl.Position),
+	}
+}
+
+// room waits until fewer than MaxOutstanding crawls are open: until one has ended on the log, or its
+// deadline has passed. Crawls that queued behind slow ones would run out of time without an attempt.
+func (r *Refresher) room(ctx context.Context) error {
+	first, after := r.oldest()
+	if len(r.open) < r.cfg.MaxOutstanding {
+		return nil
+	}
+	subscription, err := r.log.Subscribe(ctx, after, ends)
+	if err != nil {
+		return fmt.Errorf("subscribe after position %d: %w", after, err)
+	}
+	defer subscription.Close()
+	for len(r.open) >= r.cfg.MaxOutstanding {
+		batch, err := eventlog.NextWithin(ctx, subscription, first.Sub(r.cfg.Now()))
+		if err != nil {
+			return fmt.Errorf("read the ends of crawls after position %d: %w", after, err)
+		}
+		for _, ev := range batch.Events {
+			r.ended(ev)
+		}
+		after = max(after, batch.Position)
+		first, _ = r.oldest()
+	}
+	return nil
+}
+
+// oldest forgets crawls whose deadline has passed. It returns the first deadline of the remaining
+// crawls, and a position that precedes the end of each of them.
+func (r *Refresher) oldest() (deadline time.Time, after eventlog.Position) {
+	now, found := r.cfg.Now(), false
+	for stream, c := range r.open {
+		if !now.Before(c.deadline) {
+			delete(r.open, stream)
+			continue
+		}
+		if !found || c.deadline.Before(deadline) {
+			deadline = c.deadline
+		}
+		if !found || c.after < after {
+			after = c.after
+		}
+		found = true
+	}
+	return deadline, after
+}
+
+// ended forgets a crawl that an event ends.
+func (r *Refresher) ended(recorded eventlog.Recorded) {
+	open, ok := r.open[recorded.Stream]
+	if !ok {
+		return
+	}
+	ev, err := eventlog.Decode(&recorded, eventschemas.Decode)
+	if err != nil {
+		// Its deadline ends it.
+		r.cfg.Logger.Error("the end of a crawl cannot be read", "stream", recorded.Stream,
+			"revision", recorded.Revision, "error", err)
+		return
+	}
+	if id, _ := brand.EndOf(ev); id == open.id {
+		delete(r.open, recorded.Stream)
+	}
 }

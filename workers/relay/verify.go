@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"maps"
 	"slices"
 	"strings"
 
@@ -100,7 +101,6 @@ type newer struct {
 	digest   uint64
 }
 
-// history is the state of one stream.
 type history struct {
 	digests  []uint64 // of the log's events, by revision
 	seen     []uint64 // bits: which of them are in the topic
@@ -246,12 +246,7 @@ func (v *verifier) compareNewer(ctx context.Context) error {
 
 // findMissing reports missing events, and events out of order in streams that miss none.
 func (v *verifier) findMissing() {
-	names := make([]string, 0, len(v.streams))
-	for name := range v.streams {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(v.streams)) {
 		h := v.streams[name]
 		missing := false
 		for revision := range uint64(h.required) {
@@ -284,7 +279,6 @@ func digest(r *eventlog.Recorded) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// part adds bytes preceded by their length.
 func part(to hash.Hash, b []byte) {
 	var length [8]byte
 	binary.BigEndian.PutUint64(length[:], uint64(len(b)))

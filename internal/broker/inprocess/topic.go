@@ -23,7 +23,6 @@ type topic struct {
 	backlog []*entry // while there is no group
 }
 
-// entry is one message in a topic.
 type entry struct {
 	m         *message.Message
 	partition int
@@ -119,7 +118,6 @@ type group struct {
 	changed chan struct{} // closed and replaced when a member joins
 }
 
-// member is one subscription.
 type member struct {
 	ctx     context.Context
 	out     chan *message.Message

@@ -194,7 +194,6 @@ func (t *Transport) topic(name string) (*topic, error) {
 	return to, nil
 }
 
-// partition returns the partition of a key.
 func (t *Transport) partition(key string) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))

@@ -23,7 +23,6 @@ const (
 	topicWait = 100 * time.Millisecond
 )
 
-// admin administers the cluster through kafka-go.
 type admin struct {
 	cfg       Config
 	transport *kafkago.Transport
@@ -39,10 +38,7 @@ func newAdmin(cfg Config) (*admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, each := range cfg.topics() {
-		names = append(names, cfg.KafkaTopic(each.Name))
-	}
+	names := cfg.topicNames()
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	transport := &kafkago.Transport{
 		Dial: dialer.DialContext, DialTimeout: dialTimeout, TLS: secure, SASL: mechanism, ClientID: clientID,
@@ -54,9 +50,10 @@ func newAdmin(cfg Config) (*admin, error) {
 
 func (a *admin) close() { a.transport.CloseIdleConnections() }
 
-// ask runs one request and returns when ctx ends, although kafka-go may ignore the context while it
+// ask sends one request and returns when ctx ends, although kafka-go may ignore the context while it
 // waits for a connection.
-func ask[T any](ctx context.Context, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
+func ask[Q, T any](ctx context.Context, limit time.Duration, send func(context.Context, Q) (T, error),
+	request Q) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	type answer struct {
@@ -65,7 +62,7 @@ func ask[T any](ctx context.Context, limit time.Duration, request func(context.C
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		value, err := request(ctx)
+		value, err := send(ctx, request)
 		answers <- answer{value, err}
 	}()
 	select {
@@ -106,11 +103,8 @@ const (
 	settingMaxMessage = "max.message.bytes"
 )
 
-// states returns the states of topics.
 func (a *admin) states(ctx context.Context, names []string) (map[string]*topicState, error) {
-	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
-		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
-	})
+	meta, err := ask(ctx, askTimeout, a.client.Metadata, &kafkago.MetadataRequest{Topics: names})
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", a.cfg.explained(err))
 	}
@@ -140,9 +134,7 @@ func (a *admin) states(ctx context.Context, names []string) (map[string]*topicSt
 	if len(resources) == 0 {
 		return out, nil
 	}
-	described, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.DescribeConfigsResponse, error) {
-		return a.client.DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{Resources: resources})
-	})
+	described, err := ask(ctx, askTimeout, a.client.DescribeConfigs, &kafkago.DescribeConfigsRequest{Resources: resources})
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of topics: %w", err)
 	}
@@ -207,11 +199,7 @@ func atLeast(have, want string) bool {
 // ensureTopics creates missing topics, waits until all exist, and logs warnings about topics that
 // differ from the configuration.
 func (a *admin) ensureTopics(ctx context.Context) error {
-	topics := a.cfg.topics()
-	names := make([]string, len(topics))
-	for i, each := range topics {
-		names[i] = a.cfg.KafkaTopic(each.Name)
-	}
+	topics, names := a.cfg.topics(), a.cfg.topicNames()
 	states, err := a.states(ctx, names)
 	if err != nil {
 		return err
@@ -250,9 +238,7 @@ func (a *admin) create(ctx context.Context, topics []Topic) error {
 		}
 		request.Topics = append(request.Topics, topic)
 	}
-	done, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.CreateTopicsResponse, error) {
-		return a.client.CreateTopics(ctx, request)
-	})
+	done, err := ask(ctx, askTimeout, a.client.CreateTopics, request)
 	if err != nil {
 		return fmt.Errorf("create topics: %w", err)
 	}

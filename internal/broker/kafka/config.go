@@ -2,16 +2,27 @@ package kafka
 
 import (
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+	xdg "github.com/xdg-go/scram"
 
 	"letterhead/internal/broker"
 )
@@ -230,5 +241,201 @@ func (c Config) topics() []Topic {
 	return all
 }
 
+// topicNames returns the names of topics, with their prefix.
+func (c Config) topicNames() (names []string) {
+	for _, each := range c.topics() {
+		names = append(names, c.KafkaTopic(each.Name))
+	}
+	return names
+}
+
 // KafkaTopic returns the name of a topic with its prefix.
 func (c Config) KafkaTopic(topic string) string { return c.TopicPrefix + topic }
+
+// Scheme is the scheme of the URLs that ParseURL parses.
+const Scheme = "kafka"
+
+const (
+	defaultPort = "9092"
+	maxURLBytes = 16 << 10
+)
+
+// ErrURL means that a URL does not describe a Kafka cluster. The error never quotes the URL, because
+// any part of it may contain a password.
+var ErrURL = errors.New("not the URL of a Kafka cluster (kafka://host:9092,host2:9092?tls=true&…)")
+
+// urlSettings are the settings of a URL's query.
+var urlSettings = map[string]func(c *Config, value string) error{
+	"tls":         func(c *Config, v string) (err error) { c.TLS, err = strconv.ParseBool(v); return },
+	"ca":          func(c *Config, v string) error { c.CAFile = v; return nil },
+	"cert":        func(c *Config, v string) error { c.CertFile = v; return nil },
+	"key":         func(c *Config, v string) error { c.KeyFile = v; return nil },
+	"sasl":        func(c *Config, v string) error { c.SASL = Mechanism(strings.ToLower(v)); return nil },
+	"prefix":      func(c *Config, v string) error { c.TopicPrefix = v; return nil },
+	"replication": func(c *Config, v string) (err error) { c.Replication, err = strconv.Atoi(v); return },
+	"min_insync":  func(c *Config, v string) (err error) { c.MinInsync, err = strconv.Atoi(v); return },
+	"partitions":  func(c *Config, v string) (err error) { c.Partitions, err = strconv.Atoi(v); return },
+}
+
+// ParseURL parses
+//
+//	kafka://user:password@host:9092,host2:9092?tls=true&sasl=scram-sha-512&ca=FILE&prefix=P&replication=3
+//
+// Settings: tls (true, false), ca, cert and key (PEM files), sasl (plain, scram-sha-256, scram-sha-512), prefix (of
+// topics and groups; may be empty), and replication, min_insync and partitions (of created topics). User and password
+// may be percent-encoded; a ? in a password must be. The default port is 9092. The result is valid; New sets the
+// remaining defaults. Errors: ErrURL, with all faults.
+func ParseURL(raw string) (Config, error) {
+	c := Config{TopicPrefix: DefaultTopicPrefix}
+	rest, ok := strings.CutPrefix(raw, Scheme+"://")
+	if !ok || len(raw) > maxURLBytes {
+		return Config{}, ErrURL
+	}
+	authority, query, _ := strings.Cut(rest, "?")
+	var errs []error
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, password, _ := strings.Cut(authority[:at], ":")
+		u, err1 := url.PathUnescape(user)
+		p, err2 := url.PathUnescape(password)
+		if err1 != nil || err2 != nil {
+			errs = append(errs, errors.New("user or password is not percent-encoded correctly"))
+		}
+		c.User, c.Password, authority = u, Secret(p), authority[at+1:]
+	}
+	for _, host := range strings.Split(strings.TrimSuffix(authority, "/"), ",") {
+		c.Brokers = append(c.Brokers, withPort(host))
+	}
+	errs = append(errs, c.readQuery(query)...)
+	if len(errs) == 0 {
+		filled := c
+		filled.setDefaults()
+		if err := filled.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return Config{}, fmt.Errorf("%w: %w", ErrURL, errors.Join(errs...))
+	}
+	return c, nil
+}
+
+func (c *Config) readQuery(query string) []error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return []error{errors.New("the query cannot be parsed; a ? in a password must be written as %3F")}
+	}
+	var errs []error
+	unknown := false
+	for key, all := range values {
+		set, known := urlSettings[key]
+		switch {
+		case !known:
+			unknown = true
+		case len(all) != 1:
+			errs = append(errs, fmt.Errorf("%s is set %d times", key, len(all)))
+		case set(c, all[0]) != nil:
+			errs = append(errs, fmt.Errorf("%s has an invalid value", key))
+		}
+	}
+	if unknown {
+		errs = append(errs, fmt.Errorf("unknown setting; the settings are %s",
+			strings.Join(slices.Sorted(maps.Keys(urlSettings)), ", ")))
+	}
+	return errs
+}
+
+// withPort adds the default port if there is none.
+func withPort(host string) string {
+	end := strings.LastIndexByte(host, ']')
+	if strings.Contains(host[end+1:], ":") || host == "" {
+		return host
+	}
+	return host + ":" + defaultPort
+}
+
+// tlsConfig returns the TLS configuration, or nil if TLS is off. Errors contain the names of files,
+// never their contents.
+func (c Config) tlsConfig() (*tls.Config, error) {
+	if !c.TLS {
+		return nil, nil
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate authorities of kafka: %w", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s contains no certificate", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("load the client certificate for kafka: %w", err)
+		}
+		out.Certificates = []tls.Certificate{cert}
+	}
+	return out, nil
+}
+
+// mechanism returns the SASL mechanism for kafka-go, or nil without SASL.
+func (c Config) mechanism() (sasl.Mechanism, error) {
+	switch c.SASL {
+	case Plain:
+		return plain.Mechanism{Username: c.User, Password: string(c.Password)}, nil
+	case ScramSHA256, ScramSHA512:
+		algorithm := scram.SHA512
+		if c.SASL == ScramSHA256 {
+			algorithm = scram.SHA256
+		}
+		m, err := scram.Mechanism(algorithm, c.User, string(c.Password))
+		if err != nil { // the error may quote its input
+			return nil, errors.New("user or password of kafka contains characters that SCRAM forbids")
+		}
+		return m, nil
+	default:
+		return nil, nil
+	}
+}
+
+// secure sets TLS and SASL of a sarama configuration.
+func (c Config) secure(to *sarama.Config) error {
+	config, err := c.tlsConfig()
+	if err != nil {
+		return err
+	}
+	to.Net.TLS.Enable, to.Net.TLS.Config = config != nil, config
+	if c.SASL == "" {
+		return nil
+	}
+	to.Net.SASL.Enable, to.Net.SASL.User, to.Net.SASL.Password = true, c.User, string(c.Password)
+	switch c.SASL {
+	case ScramSHA256:
+		to.Net.SASL.Mechanism = sarama.SASLTypeSCRAMSHA256
+		to.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &conversation{hash: xdg.SHA256} }
+	case ScramSHA512:
+		to.Net.SASL.Mechanism = sarama.SASLTypeSCRAMSHA512
+		to.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &conversation{hash: xdg.SHA512} }
+	default:
+		to.Net.SASL.Mechanism = sarama.SASLTypePlaintext
+	}
+	return nil
+}
+
+// conversation implements one SCRAM login for sarama, which does not implement SCRAM itself.
+type conversation struct {
+	hash xdg.HashGeneratorFcn
+	*xdg.ClientConversation
+}
+
+// Begin implements sarama.SCRAMClient.
+func (s *conversation) Begin(user, password, authorization string) error {
+	client, err := s.hash.NewClient(user, password, authorization)
+	if err != nil {
+		return errors.New("user or password of kafka contains characters that SCRAM forbids")
+	}
+	s.ClientConversation = client.NewConversation()
+	return nil
+}

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"net"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	kafkago "github.com/segmentio/kafka-go"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 )
 
 // Report is the result of Inspect.
@@ -82,11 +85,7 @@ func Inspect(ctx context.Context, cfg Config) (Report, error) {
 		return report, err
 	}
 	defer a.close()
-	var names []string
-	for _, each := range cfg.topics() {
-		names = append(names, cfg.KafkaTopic(each.Name))
-	}
-	states, err := a.states(ctx, names)
+	states, err := a.states(ctx, cfg.topicNames())
 	if err != nil {
 		return report, fmt.Errorf("inspect kafka: %w", err)
 	}
@@ -165,9 +164,7 @@ func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string]
 	if len(request.Topics) == 0 {
 		return out, nil
 	}
-	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListOffsetsResponse, error) {
-		return a.client.ListOffsets(ctx, request)
-	})
+	answer, err := ask(ctx, askTimeout, a.client.ListOffsets, request)
 	if err != nil {
 		return nil, fmt.Errorf("request offsets: %w", err)
 	}
@@ -183,10 +180,8 @@ func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string]
 	return out, nil
 }
 
-// maxGroups limits the groups that are inspected.
 const maxGroups = 256
 
-// subscription is a subscription of this process.
 type subscription struct{ topic, group string }
 
 // lags measures the lag of the groups whose names have the configured prefix, by their committed offsets. also lists
@@ -204,9 +199,7 @@ func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []su
 				request.Topics[name] = append(request.Topics[name], p.partition)
 			}
 		}
-		answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.OffsetFetchResponse, error) {
-			return a.client.OffsetFetch(ctx, request)
-		})
+		answer, err := ask(ctx, askTimeout, a.client.OffsetFetch, request)
 		if err == nil {
 			err = answer.Error
 		}
@@ -241,9 +234,7 @@ func lag(extents []extent, committed []kafkago.OffsetFetchPartition) (behind int
 
 // groups returns the names of the groups that have the configured prefix, without the prefix.
 func (a *admin) groups(ctx context.Context, also []subscription) ([]string, error) {
-	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListGroupsResponse, error) {
-		return a.client.ListGroups(ctx, &kafkago.ListGroupsRequest{})
-	})
+	answer, err := ask(ctx, askTimeout, a.client.ListGroups, &kafkago.ListGroupsRequest{})
 	if err == nil {
 		err = answer.Error
 	}
@@ -259,21 +250,12 @@ func (a *admin) groups(ctx context.Context, also []subscription) ([]string, erro
 			seen[name] = true
 		}
 	}
-	var out []string
-	for name := range seen {
-		out = append(out, name)
-	}
-	sort.Strings(out)
-	return out, nil
+	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 // currentLags measures the lag of all groups now.
 func (a *admin) currentLags(ctx context.Context, also []subscription) ([]GroupLag, error) {
-	var names []string
-	for _, each := range a.cfg.topics() {
-		names = append(names, a.cfg.KafkaTopic(each.Name))
-	}
-	topics, err := a.partitions(ctx, names)
+	topics, err := a.partitions(ctx, a.cfg.topicNames())
 	if err != nil {
 		return nil, err
 	}
@@ -286,9 +268,7 @@ func (a *admin) currentLags(ctx context.Context, also []subscription) ([]GroupLa
 
 // partitions returns the numbers of partitions of the topics that exist.
 func (a *admin) partitions(ctx context.Context, names []string) (map[string]int, error) {
-	meta, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.MetadataResponse, error) {
-		return a.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
-	})
+	meta, err := ask(ctx, askTimeout, a.client.Metadata, &kafkago.MetadataRequest{Topics: names})
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)
 	}
@@ -303,24 +283,99 @@ func (a *admin) partitions(ctx context.Context, names []string) (map[string]int,
 
 // watchLag updates the lag gauge until ctx ends.
 func (t *Transport) watchLag(ctx context.Context) {
-	tick := time.NewTicker(t.cfg.LagEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	delay.Every(ctx, t.cfg.LagEvery, func() {
 		lags, err := t.admin.currentLags(ctx, t.lag.subscriptions())
-		if err != nil {
-			// Remove the last measurement, which could hide a growing lag.
-			t.lag.set(nil)
-			if ctx.Err() == nil {
-				t.outage.failed("measure the lag", err)
-			}
-			continue
+		t.lag.set(lags) // none after an error: the last measurement could hide a growing lag
+		if err == nil {
+			t.outage.measured()
+		} else if ctx.Err() == nil {
+			t.outage.failed("measure the lag", err)
 		}
-		t.lag.set(lags)
-		t.outage.measured()
+	})
+}
+
+// lagGauge exposes the last measured lag. If it queried the cluster during a scrape, a hanging cluster
+// would block Prometheus.
+type lagGauge struct {
+	description *prometheus.Desc
+
+	mu       sync.Mutex
+	followed []subscription
+	lags     []GroupLag
+}
+
+var _ prometheus.Collector = (*lagGauge)(nil)
+
+func newLagGauge() *lagGauge {
+	return &lagGauge{description: prometheus.NewDesc("letterhead_broker_lag",
+		"Messages of a topic that a group still has to handle. Absent while it cannot be measured.",
+		[]string{"lane", "group"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (g *lagGauge) Describe(to chan<- *prometheus.Desc) { to <- g.description }
+
+// Collect implements prometheus.Collector.
+func (g *lagGauge) Collect(to chan<- prometheus.Metric) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range g.lags {
+		to <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, float64(l.Messages), l.Topic, l.Group)
 	}
+}
+
+func (g *lagGauge) follow(topic, group string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := (subscription{topic, group}); !slices.Contains(g.followed, s) {
+		g.followed = append(g.followed, s)
+	}
+}
+
+func (g *lagGauge) subscriptions() []subscription {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.followed)
+}
+
+func (g *lagGauge) set(lags []GroupLag) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lags = lags
+}
+
+// settle is the number of measurements of the lag without a failed request after which Kafka works again. With
+// DefaultLagEvery that is longer than the longest pause between two attempts, and clients report broken connections
+// until then.
+const settle = 4
+
+// outage logs one line when requests begin to fail and one when none fails any more, not one for each attempt.
+type outage struct {
+	logger *slog.Logger
+	quiet  time.Duration // without a failure, until Kafka works again
+
+	mu          sync.Mutex
+	since, last time.Time // of the failures; zero while there is none
+}
+
+func (o *outage) failed(msg string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last = time.Now(); !o.since.IsZero() {
+		o.logger.Debug("kafka: "+msg, "error", err)
+		return
+	}
+	o.since = o.last
+	o.logger.Warn("kafka does not work; requests are retried until it does", "request", msg, "error", err)
+}
+
+// measured notes that a measurement of the lag succeeded.
+func (o *outage) measured() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since.IsZero() || time.Since(o.last) < o.quiet {
+		return
+	}
+	o.logger.Info("kafka works again", "failed_for", o.last.Sub(o.since).Round(time.Millisecond), "until", o.last.UTC())
+	o.since = time.Time{}
 }

@@ -97,7 +97,6 @@ func ReadTopic(ctx context.Context, cfg Config, topic string, options ReadOption
 	return err
 }
 
-// partitionReader reads one partition.
 type partitionReader struct {
 	admin     *admin
 	topic     string
@@ -132,10 +131,8 @@ var errNoProgress = errors.New("nothing could be read")
 
 // fetch reads some messages and advances the offset.
 func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
-	answer, err := ask(ctx, readTimeout, func(ctx context.Context) (*kafkago.FetchResponse, error) {
-		return r.admin.client.Fetch(ctx, &kafkago.FetchRequest{
-			Topic: r.topic, Partition: r.partition, Offset: r.at, MinBytes: 1, MaxBytes: readBytes, MaxWait: readWait,
-		})
+	answer, err := ask(ctx, readTimeout, r.admin.client.Fetch, &kafkago.FetchRequest{
+		Topic: r.topic, Partition: r.partition, Offset: r.at, MinBytes: 1, MaxBytes: readBytes, MaxWait: readWait,
 	})
 	if err == nil && answer.Error != nil {
 		err = answer.Error

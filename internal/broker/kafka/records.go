@@ -192,15 +192,13 @@ func isRetryable(err error) bool {
 
 func (r *Records) once(ctx context.Context, topic string, partition int, indices []int,
 	messages []broker.Message) error {
-	answer, err := ask(ctx, produceTimeout, func(ctx context.Context) (*kafkago.ProduceResponse, error) {
-		records := make([]kafkago.Record, len(indices)) // new for each attempt, because sending consumes them
-		for i, index := range indices {
-			records[i] = record(messages[index])
-		}
-		return r.admin.client.Produce(ctx, &kafkago.ProduceRequest{
-			Topic: topic, Partition: partition, RequiredAcks: kafkago.RequireAll,
-			Records: kafkago.NewRecordReader(records...), Compression: compression,
-		})
+	records := make([]kafkago.Record, len(indices)) // new for each attempt, because sending consumes them
+	for i, index := range indices {
+		records[i] = record(messages[index])
+	}
+	answer, err := ask(ctx, produceTimeout, r.admin.client.Produce, &kafkago.ProduceRequest{
+		Topic: topic, Partition: partition, RequiredAcks: kafkago.RequireAll,
+		Records: kafkago.NewRecordReader(records...), Compression: compression,
 	})
 	if err != nil {
 		return err

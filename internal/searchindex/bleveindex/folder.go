@@ -32,7 +32,6 @@ const (
 	maxCurrent  = 256 // bytes
 )
 
-// folder contains the generations.
 type folder struct{ path string }
 
 func (f folder) at(name string) string { return filepath.Join(f.path, name) }

@@ -39,7 +39,6 @@ var (
 	lastKey       = []byte("letterhead-last")
 )
 
-// generation is one Bleve index.
 type generation struct {
 	name  string
 	log   string // names the log that it is fed from; stored with the first checkpoint

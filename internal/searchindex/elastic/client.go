@@ -11,9 +11,11 @@ import (
 	"time"
 
 	es "github.com/elastic/go-elasticsearch/v8"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/delay"
 	"letterhead/internal/searchindex"
+	"letterhead/internal/telemetry"
 )
 
 // Limits of requests to the cluster.
@@ -57,7 +59,6 @@ func newClient(s settings, m *metrics) (*client, error) {
 	return &client{base: base, metrics: m, several: len(s.addresses) > 1}, nil
 }
 
-// request is one request to the cluster.
 type request struct {
 	op     string // for metrics and errors
 	method string
@@ -76,7 +77,6 @@ type request struct {
 	accept func(r *request, answer []byte) error
 }
 
-// rejection is an error response.
 type rejection struct {
 	Status int
 	Type   string
@@ -252,3 +252,28 @@ func ask[T any](ctx context.Context, c *client, r request) (T, error) {
 }
 
 func unreadable(err error) error { return fmt.Errorf("the response is invalid: %w", err) }
+
+type metrics struct {
+	seconds *prometheus.HistogramVec
+	retries prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	return &metrics{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "letterhead_elasticsearch_request_seconds",
+			Help:    "Duration of requests to Elasticsearch, per attempt.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14), // 1 ms to 8 s
+		}, []string{"operation", "outcome"}),
+		retries: telemetry.Counter("letterhead_elasticsearch_retries_total",
+			"Retried requests to Elasticsearch, including partial retries."),
+	}
+}
+
+func (m *metrics) observe(op string, err error, took time.Duration) {
+	outcome := "ok"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.seconds.WithLabelValues(op, outcome).Observe(took.Seconds())
+}

@@ -49,7 +49,6 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// settings is a parsed Config.
 type settings struct {
 	addresses              []string
 	user, password, apiKey string

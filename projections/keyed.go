@@ -41,7 +41,7 @@ func (d *Keyed[K, V]) Table() Table {
 		rows = append(rows, c.Name+" "+c.Type)
 	}
 	rows = append(rows, "PRIMARY KEY ("+strings.Join(t.Key, ", ")+")")
-	t.Create = "CREATE TABLE {" + d.Name + "} (\n\t" + strings.Join(rows, ",\n\t") + "\n)"
+	t.Create = "CREATE TABLE {" + d.Name + "} (\n\t" + strings.Join(rows, ",\n\t") + "\n) " + sqlstore.ByKey
 	for _, i := range d.Indexes {
 		t.Indexes = append(t.Indexes,
 			fmt.Sprintf("CREATE INDEX IF NOT EXISTS {%s}_%s ON {%[1]s} %[3]s", d.Name, i.Name, i.On))

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
@@ -137,8 +138,15 @@ func (r *Runner) foldOne(ctx context.Context, t task) (c projections.Changes, er
 func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position) (failed failures, err error) {
 	pause := r.cfg.faultBackoff()
 	for len(work) > 0 {
-		err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return writeAll(r.within(ctx), tx, work, upTo) })
+		var began time.Time
+		err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
+			began = time.Now()
+			return writeAll(r.within(ctx), tx, work, upTo)
+		})
 		if err == nil {
+			if work[0].unit.state != stateLive {
+				r.longest.Store(max(r.longest.Load(), int64(time.Since(began))))
+			}
 			r.full.Store(nil)
 			for _, t := range work {
 				t.unit.committed(t.changes)

@@ -61,7 +61,7 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 				return nil
 			})
 	}
-	f := &fold{tables: t, again: !empty, accounts: projections.NewRows(keptRows, empty, strings.Compare, load),
+	f := &fold{tables: t, again: true, accounts: projections.NewRows(keptRows, empty, strings.Compare, load),
 		intoEntries: t.SQL(intoEntries + ")"), intoAccounts: t.SQL(intoAccounts + ", keys)"),
 		upsert: upsertAccounts + ", keys = excluded.keys"}
 	if f.wide = t.Version == wideVersion; f.wide {

@@ -41,7 +41,7 @@ func (d *Keyed[K, V]) Table() Table {
 		rows = append(rows, c.Name+" "+c.Type)
 	}
 	rows = append(rows, "PRIMARY KEY ("+strings.Join(t.Key, ", ")+")")
-	t.Create = "CREATE TABLE {" + d.Name + "} (\n\t" + strings.Join(rows, ",\n\t") + "\n)"
+	t.Create = "CREATE TABLE {" + d.Name + "} (\n\t" + strings.Join(rows, ",\n\t") + "\n) " + sqlstore.ByKey
 	for _, i := range d.Indexes {
 		t.Indexes = append(t.Indexes,
 			fmt.Sprintf("CREATE INDEX IF NOT EXISTS {%s}_%s ON {%[1]s} %[3]s", d.Name, i.Name, i.On))
@@ -200,10 +200,14 @@ func (d *Keyed[K, V]) Rows(t *Tables, limit int, empty bool) *Rows[K, V] {
 	})
 }
 
-// Take ends a batch, as Rows.Take does, and returns the function that writes the changed rows. each, which may be nil,
-// is called for each of them.
+// Take ends a batch, as Rows.Take does, or as Rows.Hold if the tables hold rows, and returns the function that writes
+// what it took. each, which may be nil, is called for each row that it takes.
 func (d *Keyed[K, V]) Take(t *Tables, rows *Rows[K, V],
 	each func(K, *V)) func(ctx context.Context, tx *sqlstore.Tx) error {
+	if t.Keep(rows.Changed()) {
+		rows.Hold()
+		return func(context.Context, *sqlstore.Tx) error { return nil }
+	}
 	return d.write(t, "excluded.%s", rows.Changed(), func(yield func(K, *V) bool) {
 		rows.Take(func(k K, v *V) {
 			yield(k, v)

@@ -86,6 +86,10 @@ type Fold interface {
 	// changes of the last call, but of no earlier one. After an error or a panic the read model is quarantined; a
 	// failure of the database or the log makes the whole loop retry.
 	Fold(ctx context.Context, q Queryer, events []*Event) (Changes, error)
+	//
+	// If the tables hold rows (Tables.Hold), it may keep changed rows for a later call, also without events, which gives
+	// the same rows as one call with all events. What it writes nevertheless must be written again, or deleted, when
+	// the events are folded again after Reset: the checkpoint has not moved.
 	// Reset drops everything in memory, because the last changes will not be written.
 	Reset()
 }

@@ -98,10 +98,16 @@ func (r *Rows[K, V]) Take(take func(K, *V)) {
 	slices.SortFunc(r.changed, r.compare)
 	for _, k := range r.changed {
 		kept := r.kept[k]
-		kept.changed = false
+		kept.changed, kept.touched = false, r.batch
 		take(k, &kept.value)
 	}
 	r.changed = r.changed[:0]
+	r.trim()
+	r.batch++
+}
+
+// Hold ends a batch, but leaves the changed rows to a later Take.
+func (r *Rows[K, V]) Hold() {
 	r.trim()
 	r.batch++
 }
@@ -117,7 +123,7 @@ func (r *Rows[K, V]) trim() {
 		return
 	}
 	for k, kept := range r.kept {
-		if kept.touched < r.batch {
+		if kept.touched < r.batch && !kept.changed {
 			delete(r.kept, k)
 			r.complete = false
 		}

@@ -20,6 +20,8 @@ type Tables struct {
 
 	names    map[string]string
 	replacer *strings.Replacer
+	hold     bool
+	held     int
 	texts    sync.Map // SQL with names in place of {name}
 }
 
@@ -35,6 +37,21 @@ func NewTables(model string, v *Version, generation int, position string) *Table
 	t.replacer = strings.NewReplacer(pairs...)
 	return t
 }
+
+// Hold tells the fold of these tables whether it keeps changed rows in memory when a batch ends, so that a row which
+// many batches of a build change is written once. The batch that folds them with hold false writes all that were kept.
+func (t *Tables) Hold(hold bool) { t.hold, t.held = hold, 0 }
+
+// Keep reports whether a number of changed rows stays in memory.
+func (t *Tables) Keep(rows int) bool {
+	if t.hold {
+		t.held += rows
+	}
+	return t.hold
+}
+
+// Held returns the number of rows that the last batch kept.
+func (t *Tables) Held() int { return t.held }
 
 // Name returns the physical name of a table.
 func (t *Tables) Name(table string) string { return t.names[table] }

@@ -275,7 +275,7 @@ var textColumn = regexp.MustCompile(`(?i)(\bAS\s+)?\bTEXT\b`)
 // ddl makes text compare bytes, as in SQLite and in Go; the server's own collations depend on languages, and change
 // with its operating system.
 func (p *postgres) ddl(text string) string {
-	text = strings.ReplaceAll(text, bigKeyMark, "BIGINT")
+	text = strings.NewReplacer(bigKeyMark, "BIGINT", ByKey, "").Replace(text)
 	return textColumn.ReplaceAllStringFunc(text, func(found string) string {
 		if !strings.EqualFold(found, "TEXT") || found != strings.ToUpper(found) {
 			return found

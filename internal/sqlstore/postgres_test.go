@@ -536,6 +536,7 @@ func TestDDL_TableShapes(t *testing.T) {
 	server := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	for _, c := range []struct{ text, lite, server string }{
 		{"k {bigkey} PRIMARY KEY", "k INTEGER PRIMARY KEY", "k BIGINT PRIMARY KEY"},
+		{"PRIMARY KEY (a)) {bykey}", "PRIMARY KEY (a)) WITHOUT ROWID", "PRIMARY KEY (a)) "},
 		{"a TEXT, context TEXT NOT NULL", "a TEXT, context TEXT NOT NULL", `a TEXT COLLATE "C", context TEXT COLLATE "C" NOT NULL`},
 		{"CHECK (CAST(n AS TEXT) <> '')", "CHECK (CAST(n AS TEXT) <> '')", "CHECK (CAST(n AS TEXT) <> '')"},
 		{"text BIGINT, TEXTS BYTEA", "text BIGINT, TEXTS BYTEA", "text BIGINT, TEXTS BYTEA"},

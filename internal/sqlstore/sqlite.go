@@ -244,7 +244,9 @@ func (s *sqliteFile) one(ctx context.Context, query string, args, dest []any) er
 }
 
 // ddl uses INTEGER, because only that makes the key the row id.
-func (s *sqliteFile) ddl(text string) string { return strings.ReplaceAll(text, bigKeyMark, "INTEGER") }
+func (s *sqliteFile) ddl(text string) string {
+	return strings.NewReplacer(bigKeyMark, "INTEGER", ByKey, "WITHOUT ROWID").Replace(text)
+}
 
 func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.Observer, fn func(*Tx) error) error {
 	if s.cfg.ReadOnly {

@@ -18,6 +18,10 @@ const (
 // bigKeyMark is replaced in a CREATE text by the type of a 64-bit integer primary key.
 const bigKeyMark = "{bigkey}"
 
+// ByKey at the end of a CREATE TABLE stores the rows in the tree of their primary key (SQLite), which is half the work
+// of a tree of rows and one of keys. It is for rows of less than a kilobyte.
+const ByKey = "{bykey}"
+
 // DDL returns a CREATE text for the engine: {bigkey} becomes the type of a 64-bit integer primary key (in SQLite only
 // INTEGER makes the key the row id, so that rows in growing order are appended without a second tree), and columns of
 // TEXT, written in capitals, compare bytes on both engines.

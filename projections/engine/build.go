@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"letterhead/internal/delay"
 	"letterhead/internal/sqlstore"
@@ -285,7 +286,8 @@ func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlst
 			r.retire(ctx, old[i])
 		}
 		r.cfg.Logger.InfoContext(ctx, "new tables of a read model are live", slog.String("projection", m.name),
-			slog.Int("version", g.version.Number), slog.Int("generation", g.number))
+			slog.Int("version", g.version.Number), slog.Int("generation", g.number),
+			slog.Duration("longest_write", time.Duration(r.longest.Load())))
 	}
 	return nil
 }

@@ -3,9 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -26,6 +29,8 @@ type catchUp struct {
 	progress func(Progress) // may be nil
 	events   int64
 	space    freeSpace
+	// eager means that no fold holds rows.
+	eager bool
 }
 
 // run folds until the units have reached the live loop, and then calls level while the live loop is paused. It calls
@@ -64,6 +69,31 @@ func (c *catchUp) position() eventlog.Position {
 
 // advance folds up to a position and returns the number of events.
 func (c *catchUp) advance(ctx context.Context, target eventlog.Position) (folded int, err error) {
+	units := slices.Clone(c.units)
+	defer func() {
+		for _, g := range units {
+			if g.hold = false; err != nil {
+				g.reset()
+			}
+		}
+	}()
+	for pause := c.r.cfg.faultBackoff(); ; {
+		n, err := c.fromCheckpoint(ctx, target)
+		if folded += n; !errors.Is(err, errDropped) {
+			return folded, err
+		}
+		c.r.cfg.Logger.ErrorContext(ctx, "folding events failed; will retry from the checkpoint",
+			slog.Any("error", err))
+		if err := delay.For(ctx, pause.pause()); err != nil {
+			return folded, err
+		}
+	}
+}
+
+// errDropped: rows that were held in memory have been dropped with a failure of the database or of the log.
+var errDropped = errors.New("rows in memory were dropped")
+
+func (c *catchUp) fromCheckpoint(ctx context.Context, target eventlog.Position) (folded int, err error) {
 	at := c.position()
 	if at >= target {
 		return 0, nil
@@ -73,9 +103,13 @@ func (c *catchUp) advance(ctx context.Context, target eventlog.Position) (folded
 	p := &pipeline{c: c}
 	for len(c.units) > 0 {
 		b, more, err := f.next(ctx, c.r.cfg.BatchEvents)
+		if err == nil && !more {
+			err = p.flush(ctx)
+		}
 		if err != nil || !more {
 			return folded, errors.Join(err, p.drain(ctx))
 		}
+		b.after = p.before.upTo
 		if err := c.space.check(int64(b.bytes) * writeAmplification); err != nil {
 			return folded, errors.Join(err, p.drain(ctx))
 		}
@@ -91,10 +125,19 @@ func (c *catchUp) advance(ctx context.Context, target eventlog.Position) (folded
 	return folded, p.drain(ctx)
 }
 
+const (
+	// heldBatches limits the batches of a build whose changed rows are held in memory and then written at once: a crash
+	// repeats as many.
+	heldBatches = 25
+	// maxHeldRows limits the rows that all read models hold, of 200 to 400 bytes each.
+	maxHeldRows = 400_000
+)
+
 // pipeline folds a batch while the previous one is being written.
 type pipeline struct {
 	c       *catchUp
 	before  batch
+	held    int          // batches since all rows were written
 	written chan written // nil if no write is pending
 }
 
@@ -106,6 +149,40 @@ type written struct {
 // put folds a batch and starts to write it after the previous one. After an error no write is pending and all folds
 // are reset.
 func (p *pipeline) put(ctx context.Context, b batch) error {
+	p.hold()
+	return p.fold(ctx, b)
+}
+
+// hold decides which units hold the rows of the next batch: none after heldBatches, and if there are too many rows, all
+// but the one that has most.
+func (p *pipeline) hold() {
+	p.held++
+	all := p.held < heldBatches && !p.c.eager
+	if !all {
+		p.held = 0
+	}
+	rows, most := 0, 0
+	for _, g := range p.c.units {
+		rows, most = rows+g.tables.Held(), max(most, g.tables.Held())
+	}
+	for _, g := range p.c.units {
+		g.hold = all && g.state != stateLive && (rows < maxHeldRows || g.tables.Held() < most)
+	}
+}
+
+// flush writes the rows that are held.
+func (p *pipeline) flush(ctx context.Context) error {
+	holding := func(g *generation) bool { return g.tables.Held() > 0 }
+	if !slices.ContainsFunc(p.c.units, holding) {
+		return nil
+	}
+	for _, g := range p.c.units {
+		g.hold = false
+	}
+	return p.fold(ctx, batch{upTo: p.before.upTo, after: p.before.upTo})
+}
+
+func (p *pipeline) fold(ctx context.Context, b batch) error {
 	c := p.c
 	work, failed, err := c.r.foldOnce(ctx, c.units, b)
 	late, derr := p.wait(ctx)
@@ -114,6 +191,9 @@ func (p *pipeline) put(ctx context.Context, b batch) error {
 	}
 	if err != nil { // a failure of the store; with no write pending, it can be retried
 		reset(c.units)
+		if slices.ContainsFunc(c.units, b.gap) {
+			return fmt.Errorf("%w: %w", errDropped, err)
+		}
 		if work, failed, err = c.r.fold(ctx, c.units, b); err != nil {
 			return err
 		}
@@ -121,7 +201,7 @@ func (p *pipeline) put(ctx context.Context, b batch) error {
 	}
 	for g := range late { // its batch was folded on top of changes that could not be written
 		work = without(work, g)
-		g.fold.Reset()
+		g.reset()
 		delete(failed, g)
 	}
 	if err := c.dropFailed(ctx, failed, b); err != nil {
@@ -180,7 +260,13 @@ func (c *catchUp) again(ctx context.Context, units failures, b batch) error {
 // batch is folded in pieces is kept.
 func (c *catchUp) dropFailed(ctx context.Context, failed failures, b batch) error {
 	for g, cause := range failed {
-		cause, err := c.narrow(ctx, g, b, cause)
+		var err error
+		if b.gap(g) {
+			cause, err = c.alone(ctx, g, b.upTo)
+		} else {
+			g.hold = false
+			cause, err = c.narrow(ctx, g, b, cause)
+		}
 		if err != nil {
 			return err
 		}
@@ -191,6 +277,17 @@ func (c *catchUp) dropFailed(ctx context.Context, failed failures, b batch) erro
 		c.units = slices.DeleteFunc(c.units, func(u *generation) bool { return u == g })
 	}
 	return nil
+}
+
+// gap reports whether events before the batch are missing in the rows of a unit, because it held some when it failed.
+func (b batch) gap(g *generation) bool { return g.position() < b.after }
+
+// alone folds a unit up to a position without holding rows. It returns the error of the event that the unit cannot fold
+// as cause.
+func (c *catchUp) alone(ctx context.Context, g *generation, upTo eventlog.Position) (cause, err error) {
+	one := &catchUp{r: c.r, units: []*generation{g}, space: c.space, eager: true}
+	_, err = one.advance(ctx, upTo)
+	return one.failed[g], err
 }
 
 // narrow folds a failed batch in halves, so that the unit stops right before the event that it cannot fold. It returns

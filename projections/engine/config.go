@@ -14,9 +14,9 @@ import (
 
 // Defaults and limits.
 const (
-	// DefaultBatchEvents limits the events that a catch-up loop folds in one transaction. With more of them each
-	// changed row is written less often, but the writer is blocked longer: about 150 ms at this size.
-	DefaultBatchEvents = 20_000
+	// DefaultBatchEvents limits the events that a catch-up loop folds in one transaction. With more of them the writer
+	// is blocked longer, and more of them are in memory.
+	DefaultBatchEvents = 10_000
 	maxBatchEvents     = 1_000_000
 	// maxBatchBytes ends a batch early if its events are large.
 	maxBatchBytes = 32 << 20

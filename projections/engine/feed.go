@@ -11,7 +11,8 @@ import (
 type batch struct {
 	events []*projections.Event
 	upTo   eventlog.Position
-	bytes  int // of the events' data
+	after  eventlog.Position // the end of the batch before; 0 for the first batch of a catch-up
+	bytes  int               // of the events' data
 }
 
 func (b *batch) append(more batch) {

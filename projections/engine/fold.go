@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
@@ -28,6 +29,7 @@ type task struct {
 	unit    *generation
 	events  []*projections.Event
 	changes projections.Changes
+	held    bool // the fold keeps rows of the batch in memory, so that the checkpoint does not move
 }
 
 // needed reports whether readers wait for the unit: it is live, or no other is.
@@ -60,7 +62,7 @@ func (r *Runner) foldAndWrite(ctx context.Context, units []*generation, b batch)
 		return nil, err
 	}
 	for g, cause := range bad {
-		g.fold.Reset()
+		g.reset()
 		failed = failed.add(g, cause)
 	}
 	return failed, nil
@@ -90,23 +92,24 @@ func (r *Runner) fold(ctx context.Context, units []*generation, b batch) (work [
 
 func reset(units []*generation) {
 	for _, g := range units {
-		g.fold.Reset()
+		g.reset()
 	}
 }
 
 // foldOnce returns an error only for a failure of the database or of the log.
 func (r *Runner) foldOnce(ctx context.Context, units []*generation, b batch) (work []task, failed failures, err error) {
 	for _, t := range r.share(units, b) {
-		if len(t.events) > 0 {
+		if len(t.events) > 0 || !t.unit.hold && t.unit.tables.Held() > 0 {
 			t.changes, err = r.foldOne(ctx, t)
 		}
+		t.held = t.unit.tables.Held() > 0
 		switch {
 		case err == nil:
 			work = append(work, t)
 		case storeFault(err):
 			return nil, nil, fmt.Errorf("fold %s: %w", t.unit.model.name, err)
 		default:
-			t.unit.fold.Reset()
+			t.unit.reset()
 			failed, err = failed.add(t.unit, err), nil
 		}
 	}
@@ -125,6 +128,7 @@ func (r *Runner) foldOne(ctx context.Context, t task) (c projections.Changes, er
 			return projections.Changes{}, e.Errorf("%w", e.Err)
 		}
 	}
+	t.unit.tables.Hold(t.unit.hold)
 	c, err = t.unit.fold.Fold(ctx, r.store.Read(), t.events)
 	return c, sqlstore.Classify(err)
 }
@@ -134,12 +138,21 @@ func (r *Runner) foldOne(ctx context.Context, t task) (c projections.Changes, er
 func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position) (failed failures, err error) {
 	pause := r.cfg.faultBackoff()
 	for len(work) > 0 {
-		err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return writeAll(r.within(ctx), tx, work, upTo) })
+		var began time.Time
+		err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
+			began = time.Now()
+			return writeAll(r.within(ctx), tx, work, upTo)
+		})
 		if err == nil {
+			if work[0].unit.state != stateLive {
+				r.longest.Store(max(r.longest.Load(), int64(time.Since(began))))
+			}
 			r.full.Store(nil)
 			for _, t := range work {
 				t.unit.committed(t.changes)
-				t.unit.at.Store(uint64(upTo))
+				if !t.held {
+					t.unit.at.Store(uint64(upTo))
+				}
 			}
 			return failed, nil
 		}
@@ -196,11 +209,15 @@ func (r *Runner) within(ctx context.Context) context.Context {
 // writeAll moves the checkpoints first. So a node that no longer leads notices before it has written a row, and one
 // that may still write waits for the other's transaction there and nowhere else.
 func writeAll(ctx context.Context, tx *sqlstore.Tx, work []task, upTo eventlog.Position) error {
-	units := make([]*generation, len(work))
-	for i, t := range work {
-		units[i] = t.unit
+	var moving, staying []*generation
+	for _, t := range work {
+		if t.held {
+			staying = append(staying, t.unit)
+		} else {
+			moving = append(moving, t.unit)
+		}
 	}
-	if err := checkpoint(ctx, tx, units, upTo); err != nil {
+	if err := errors.Join(checkpoint(ctx, tx, moving, upTo), checkpoint(ctx, tx, staying, 0)); err != nil {
 		return err
 	}
 	for _, t := range work {

@@ -19,11 +19,18 @@ type generation struct {
 	tables  *projections.Tables
 	state   string           // as in projections_registry; changes between two batches of the loop
 	fold    projections.Fold // nil on a follower
+	hold    bool             // the fold may keep rows in memory, see projections.Tables.Hold
 	at      atomic.Uint64
 	readers *readers
 }
 
 func (g *generation) position() eventlog.Position { return eventlog.Position(g.at.Load()) }
+
+// reset drops what the fold has in memory. Rows that it held are folded again from the generation's position on.
+func (g *generation) reset() {
+	g.fold.Reset()
+	g.tables.Hold(g.hold)
+}
 
 // committed tells the fold that its changes are committed. It holds the model's lock, so that a generation that was
 // live when the transaction ended cannot inform readers after another one replaced it.

@@ -137,12 +137,15 @@ UPDATE projections_registry SET failure = $1 WHERE name = $2 AND generation = $3
 	return nil
 }
 
-// checkpoint moves all generations of a loop from their positions to another. It is part of every live batch, so it is
-// one statement for all of them. Errors: errDeposed if one of them is not at the position or in the state that this
+// checkpoint moves all generations of a loop from their positions to another, or checks only their positions if that is
+// 0. It is part of every live batch, so it is one statement for all of them. Errors: errDeposed if one of them is not at the position or in the state that this
 // node knows; then nothing of the batch may be written.
 func checkpoint(ctx context.Context, tx *sqlstore.Tx, units []*generation, to eventlog.Position) error {
 	if to > math.MaxInt64 {
 		return fmt.Errorf("checkpoint: position %d exceeds the range of the database", to)
+	}
+	if len(units) == 0 {
+		return nil
 	}
 	var where strings.Builder
 	const each = 4
@@ -156,7 +159,8 @@ func checkpoint(ctx context.Context, tx *sqlstore.Tx, units []*generation, to ev
 		fmt.Fprintf(&where, "(name = $%d AND generation = $%d AND state = $%d AND position = $%d)", n+1, n+2, n+3, n+4)
 		args = append(args, g.model.name, int64(g.number), g.state, int64(g.position()))
 	}
-	res, err := tx.ExecContext(ctx, "UPDATE projections_registry SET position = $1 WHERE "+where.String(), args...)
+	res, err := tx.ExecContext(ctx, `
+UPDATE projections_registry SET position = CASE WHEN $1 > 0 THEN $1 ELSE position END WHERE `+where.String(), args...)
 	if err != nil {
 		return fmt.Errorf("checkpoint at position %d: %w", to, err)
 	}

@@ -133,7 +133,7 @@ func (r *Runner) forget(l *leadership) {
 		m.mu.Lock()
 		for _, g := range []*generation{m.live, m.building} {
 			if g != nil && g.fold != nil {
-				g.fold.Reset()
+				g.reset()
 			}
 		}
 		m.building, m.busy, m.stale = nil, false, true

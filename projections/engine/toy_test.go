@@ -166,13 +166,21 @@ func (f *toyFold) Fold(ctx context.Context, q projections.Queryer, events []*pro
 			*f.rows.Change(e.Subject) += int64(f.version)
 		}
 	}
+	before := func() error {
+		if write == nil || len(events) == 0 {
+			return nil
+		}
+		return write(events[len(events)-1].Revision)
+	}
+	if f.tables.Keep(f.rows.Changed()) {
+		f.rows.Hold()
+		return projections.Changes{Write: func(context.Context, *sqlstore.Tx) error { return before() }}, nil
+	}
 	var values []any
 	f.rows.Take(func(account string, n *int64) { values = append(values, account, *n) })
 	return projections.Changes{Unchanged: len(values) == 0, Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if write != nil {
-			if err := write(events[len(events)-1].Revision); err != nil {
-				return err
-			}
+		if err := before(); err != nil {
+			return err
 		}
 		return sqlstore.Insert(ctx, tx, f.tables.SQL(fmt.Sprintf(`{%s} (account, v%d)`, f.p.table(f.version), f.version)), 2,
 			fmt.Sprintf(`ON CONFLICT (account) DO UPDATE SET v%d = excluded.v%[1]d`, f.version), values)

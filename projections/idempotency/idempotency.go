@@ -133,6 +133,10 @@ func (f *fold) Fold(_ context.Context, _ projections.Queryer,
 	if f.rows.Changed() == 0 {
 		return projections.Changes{}, nil
 	}
+	if f.tables.Keep(f.rows.Changed()) {
+		f.rows.Hold()
+		return projections.Changes{}, nil
+	}
 	return projections.Changes{Write: projections.Writing(table.Take(f.tables, f.rows, nil), f.deleteOld)}, nil
 }
 

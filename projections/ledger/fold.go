@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -23,6 +24,9 @@ const (
 
 	intoPeriods = `{periods} (position, type, month, at)`
 
+	deleteEntries = `DELETE FROM {entries} WHERE position >= $1`
+	deletePeriods = `DELETE FROM {periods} WHERE position >= $1`
+
 	// keptRows limits the accounts that the fold keeps between batches.
 	keptRows = 200_000
 )
@@ -38,6 +42,7 @@ type fold struct {
 	tables   *projections.Tables
 	accounts *projections.Rows[string, standing]
 	wide     bool
+	again    bool // the next events may have rows: they were folded before, and the checkpoint did not move
 
 	intoEntries, intoAccounts, upsert string
 }
@@ -56,7 +61,7 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 				return nil
 			})
 	}
-	f := &fold{tables: t, accounts: projections.NewRows(keptRows, empty, strings.Compare, load),
+	f := &fold{tables: t, again: true, accounts: projections.NewRows(keptRows, empty, strings.Compare, load),
 		intoEntries: t.SQL(intoEntries + ")"), intoAccounts: t.SQL(intoAccounts + ", keys)"),
 		upsert: upsertAccounts + ", keys = excluded.keys"}
 	if f.wide = t.Version == wideVersion; f.wide {
@@ -74,6 +79,7 @@ func insert(ctx context.Context, tx *sqlstore.Tx, into, conflict string, values 
 // Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	events []*projections.Event) (projections.Changes, error) {
+	write := f.clear(events)
 	events, periods := divide(events)
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
@@ -116,6 +122,16 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 			entries = append(entries, hash(d.requestID))
 		}
 	}
+	write = projections.Writing(write, func(ctx context.Context, tx *sqlstore.Tx) error {
+		if err := insert(ctx, tx, f.intoEntries, "", entries); err != nil || len(periods) == 0 {
+			return err
+		}
+		return insert(ctx, tx, f.tables.SQL(intoPeriods), "", periods)
+	})
+	if f.tables.Keep(f.accounts.Changed()) {
+		f.accounts.Hold()
+		return projections.Changes{Write: write}, nil
+	}
 	accounts := make([]any, 0, f.accounts.Changed()*(strings.Count(f.intoAccounts, ",")+1))
 	f.accounts.Take(func(account string, s *standing) {
 		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
@@ -123,17 +139,27 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 			accounts = append(accounts, s.keys)
 		}
 	})
-	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := insert(ctx, tx, f.intoEntries, "", entries); err != nil {
-			return err
-		}
-		if len(periods) > 0 {
-			if err := insert(ctx, tx, f.tables.SQL(intoPeriods), "", periods); err != nil {
-				return err
+	return projections.Changes{Write: projections.Writing(write, func(ctx context.Context, tx *sqlstore.Tx) error {
+		return insert(ctx, tx, f.intoAccounts, f.upsert, accounts)
+	})}, nil
+}
+
+// clear returns the function that deletes the rows of events which are folded again: entries are written with their
+// batch, even if the accounts are held and the checkpoint does not move.
+func (f *fold) clear(events []*projections.Event) func(ctx context.Context, tx *sqlstore.Tx) error {
+	if !f.again || len(events) == 0 {
+		return func(context.Context, *sqlstore.Tx) error { return nil }
+	}
+	f.again = false
+	first := int64(events[0].Position)
+	return func(ctx context.Context, tx *sqlstore.Tx) error {
+		for _, statement := range []string{deleteEntries, deletePeriods} {
+			if _, err := tx.ExecContext(ctx, f.tables.SQL(statement), first); err != nil {
+				return fmt.Errorf("delete rows that are ahead of the checkpoint: %w", err)
 			}
 		}
-		return insert(ctx, tx, f.intoAccounts, f.upsert, accounts)
-	}}, nil
+		return nil
+	}
 }
 
 // divide returns the events of accounts, and the rows of the ends and closings of months.
@@ -158,7 +184,10 @@ func divide(events []*projections.Event) (ofAccounts []*projections.Event, perio
 }
 
 // Reset implements projections.Fold.
-func (f *fold) Reset() { f.accounts.Reset() }
+func (f *fold) Reset() {
+	f.accounts.Reset()
+	f.again = true
+}
 
 // actor returns nil, which is NULL, for the account itself.
 func actor(e *projections.Event) any {

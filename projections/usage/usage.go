@@ -104,23 +104,24 @@ type fold struct {
 	model  *Model
 	tables *projections.Tables
 	rows   *projections.Rows[key, Counts]
+	days   days
 	months map[int]string // YYYY-MM by year*12+month: formatting a time costs more than folding its event
 }
 
 func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
-	return &fold{model: m, tables: t, rows: table.Rows(t, keptRows, empty), months: map[int]string{}}
+	return &fold{model: m, tables: t, rows: table.Rows(t, keptRows, empty), days: days{}, months: map[int]string{}}
 }
 
 func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 	events []*projections.Event) (projections.Changes, error) {
-	sums, daily := make(map[key]Counts), days{}
+	sums := make(map[key]Counts)
 	add := func(account, month string, c Counts) {
 		k := key{account, month}
 		s := sums[k]
 		sums[k] = Counts{Lookups: s.Lookups + c.Lookups, Searches: s.Searches + c.Searches, Logos: s.Logos + c.Logos}
 	}
 	for _, e := range events {
-		if err := daily.add(e); err != nil {
+		if err := f.days.add(e); err != nil {
 			return projections.Changes{}, e.Errorf("%w", err)
 		}
 		switch ev := e.Body.(type) {
@@ -140,11 +141,10 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 			}
 		}
 	}
-	return f.changes(ctx, q, sums, daily)
+	return f.changes(ctx, q, sums)
 }
 
-func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]Counts,
-	daily days) (projections.Changes, error) {
+func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]Counts) (projections.Changes, error) {
 	if err := f.rows.Want(ctx, q, maps.Keys(sums)); err != nil {
 		return projections.Changes{}, err
 	}
@@ -155,11 +155,18 @@ func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]
 		row.Searches += c.Searches
 		row.Logos += c.Logos
 	}
-	return projections.Changes{Write: projections.Writing(table.Take(f.tables, f.rows, nil), daily.write(f.tables))},
-		nil
+	write := table.Take(f.tables, f.rows, nil)
+	if !f.tables.Keep(len(f.days)) {
+		write = projections.Writing(write, f.days.write(f.tables))
+		f.days = days{}
+	}
+	return projections.Changes{Write: write}, nil
 }
 
-func (f *fold) Reset() { f.rows.Reset() }
+func (f *fold) Reset() {
+	f.rows.Reset()
+	clear(f.days)
+}
 
 func (f *fold) month(at time.Time) string {
 	at = at.UTC()

@@ -390,7 +390,47 @@ func copyrightOwner(line string) string {
 	if copyrightSign.MatchString(line) {
 		line = copyrightHead.ReplaceAllString(line, "")
 	}
-	return trimmed(strings.Trim(copyrightTail.ReplaceAllString(line, ""), outside))
+	for from := 0; ; {
+		m := copyrightTail.FindStringIndex(line[from:])
+		if m == nil {
+			break
+		}
+		end := from + m[0]
+		if line[end] == '.' {
+			if from = end + 1; !sentenceEnds(line[:end], strings.TrimSpace(line[from:])) {
+				continue
+			}
+			end++ // unpunctuated decides about it
+		}
+		line = line[:end]
+		break
+	}
+	return trimmed(unpunctuated(line))
+}
+
+var (
+	// initial is an abbreviated word in front of the rest of a name: Dr., St., J., Sp., Gebr.
+	initial = lazyregexp.New(`(?i)^(?:` + tables.Any("abbreviation") + `)$|(?:^|[\s.])\pL{1,2}$`)
+	// goesOn matches what continues a legal form behind a period: & Co. KG, de C.V., Sp. k.
+	goesOn = lazyregexp.New(`(?i)^(?:[&+]|(?-i:\p{Ll})|(?:şti|` + tables.Any("legalForm") + `)(?:[\s.,]|$))`)
+	// shortened is the end of a name that a period belongs to: Co., S.A., Sp. k.
+	shortened = lazyregexp.New(`(?i)\s(?:` + tables.Any("abbreviation") + `)$|\.\s?\pL$`)
+)
+
+// sentenceEnds reports whether a period behind the name of an owner ends it.
+func sentenceEnds(owner, rest string) bool {
+	isForm := legalForm.MatchString(owner)
+	return (isForm || !initial.MatchString(owner)) &&
+		!((isForm || abbreviated.MatchString(owner+".")) && goesOn.MatchString(rest))
+}
+
+// unpunctuated returns a text without the characters around it, but with the period of an abbreviation.
+func unpunctuated(text string) string {
+	out := strings.Trim(text, outside)
+	if strings.HasPrefix(text[strings.Index(text, out)+len(out):], ".") && shortened.MatchString(out) {
+		out += "."
+	}
+	return out
 }
 
 // copyrightLines returns the copyright lines of a document, last first.

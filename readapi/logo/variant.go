@@ -29,6 +29,9 @@ const maxStoredPixels = 4 * 1024 * 1024
 // errFault means that the file itself is faulty, so a retry fails, too.
 var errFault = errors.New("the file cannot be drawn")
 
+// errLetters means that only browsers draw a vector whole, because it has text that became no outlines on intake.
+var errLetters = errors.New("letters of the file have no font here")
+
 // kind is the kind of an image in keys.
 type kind byte
 
@@ -138,7 +141,7 @@ func (v variant) key() variants.Key {
 	return sha256.Sum256(key)
 }
 
-// draw makes the variant. Errors: errFault, those of Files and of Vectors, that of variants.Need.
+// draw makes the variant. Errors: errFault, errLetters, those of Files and of Vectors, that of variants.Need.
 func (r *Renderer) draw(ctx context.Context, v variant) ([]byte, error) {
 	if v.fitsSmall() && (v.source.Side == 0 || v.source.Side > smallSide) {
 		if small, ok := r.drawn.Kept(v.small().key()); ok {
@@ -209,12 +212,25 @@ func (r *Renderer) drawVector(ctx context.Context, v variant, data []byte) (*ima
 		if !last && r.isFaulty(tried) {
 			continue
 		}
-		img, err := r.vectors.Render(ctx, data, size)
+		img, err := r.render(ctx, data, size)
 		if last || !errors.Is(err, imaging.ErrTooLarge) {
 			return img, err
 		}
 		r.faulty.Set(tried, time.Now())
 	}
+}
+
+// render draws a vector. Errors: those of Vectors, errLetters.
+func (r *Renderer) render(ctx context.Context, data []byte, size int) (*image.NRGBA, error) {
+	if bytes.Contains(data, []byte("<text")) { // few have any
+		switch _, info, err := svg.Sanitize(data); {
+		case err != nil:
+			return nil, err
+		case info.Text:
+			return nil, errLetters
+		}
+	}
+	return r.vectors.Render(ctx, data, size)
 }
 
 // drawRaster makes the variant from a stored raster, or from its small form.

@@ -17,9 +17,7 @@ type Sighting struct {
 const (
 	// stockBrands is the number of brands with nothing in common whose icon belongs to none of them.
 	stockBrands = 5
-	// maxTried limits the choices of such brands that are tried; the choices among 64 brands of which none is related to
-	// another, or all are, end much earlier.
-	maxTried = 100_000
+	maxTried    = 10_000 // limits the choices of such brands that are tried
 	// sameLetters is the number of letters from which a name within another one is not a coincidence.
 	sameLetters = 4
 )
@@ -28,28 +26,20 @@ const (
 // has the name or the domain of another, in part or as a whole, or links or redirects to it. The icon of a company with
 // a domain in each country, or of a group whose sites link to each other, is not.
 func IsStock(seen []Sighting) bool {
-	related := make([][]bool, len(seen))
-	for i := range seen {
-		related[i] = make([]bool, len(seen))
-		for j := range i {
-			related[i][j] = seen[i].related(seen[j])
-		}
-	}
 	tried := 0
-	var apart func(chosen []int, from int) bool // reports whether brands from here on complete those that were chosen
-	apart = func(chosen []int, from int) bool {
-		if len(chosen) == stockBrands {
-			return true
-		}
-		for i := from; i < len(seen) && tried < maxTried; i++ {
-			tried++
-			if !slices.ContainsFunc(chosen, func(j int) bool { return related[i][j] }) && apart(append(chosen, i), i+1) {
+	var apart func(chosen, rest []Sighting) bool // reports whether some of the rest complete those that were chosen
+	apart = func(chosen, rest []Sighting) bool {
+		for i, s := range rest {
+			if tried++; len(chosen) == stockBrands || tried > maxTried {
+				break
+			}
+			if !slices.ContainsFunc(chosen, s.related) && apart(append(chosen, s), rest[i+1:]) {
 				return true
 			}
 		}
-		return false
+		return len(chosen) == stockBrands
 	}
-	return apart(nil, 0)
+	return apart(nil, seen)
 }
 
 // related reports whether two brands may be one, or belong together.

@@ -29,17 +29,7 @@ type Info struct {
 // Errors: imaging.ErrUnknown (not SVG), imaging.ErrUnsupported (unsupported encoding), imaging.ErrMalformed (not XML,
 // or without visible content), imaging.ErrTooLarge (a limit of size or complexity is exceeded).
 func Sanitize(data []byte) (clean []byte, info Info, err error) {
-	return sanitize(data, false)
-}
-
-// Sketch does what Sanitize does, but draws a box for each letter that the embedded fonts lack, so that the place and the
-// colors of the text can be seen. Text is set if text is left nevertheless.
-func Sketch(data []byte) (sketch []byte, info Info, err error) {
-	return sanitize(data, true)
-}
-
-func sanitize(data []byte, boxes bool) (clean []byte, info Info, err error) {
-	d, isText, err := rebuilt(data, boxes)
+	d, isText, err := rebuilt(data, false)
 	if err == nil {
 		if clean = d.write(); len(clean) > MaxBytes {
 			err = fmt.Errorf("%w: %d bytes", imaging.ErrTooLarge, len(clean))
@@ -49,6 +39,16 @@ func sanitize(data []byte, boxes bool) (clean []byte, info Info, err error) {
 		return nil, Info{}, fmt.Errorf("sanitize svg: %w", err)
 	}
 	return clean, Info{Width: d.width, Height: d.height, Text: isText, Lost: d.foreign}, nil
+}
+
+// Sketch does what Sanitize does, but draws a box for each letter that the embedded fonts lack, so that the place and
+// the colors of the text can be seen. Errors: those of Sanitize.
+func Sketch(data []byte) ([]byte, error) {
+	d, _, err := rebuilt(data, true)
+	if err != nil {
+		return nil, fmt.Errorf("sketch svg: %w", err)
+	}
+	return d.write(), nil
 }
 
 // rebuilt returns a file as a document in the allow-list.

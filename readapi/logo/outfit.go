@@ -3,7 +3,6 @@ package logo
 import (
 	"bytes"
 	"context"
-	"errors"
 	"image"
 	"math"
 
@@ -124,9 +123,9 @@ const centeredSide = 256
 // off returns how far the middle of a vector's ink is from the middle of the vector, as shares of its width and height;
 // zero for a vector that cannot be drawn. Errors: those of Vectors, except for faults of the file.
 func (r *Renderer) off(ctx context.Context, data []byte) (x, y float64, err error) {
-	img, err := r.render(ctx, data, centeredSide)
+	img, err := r.vectors.Render(ctx, data, centeredSide)
 	if err != nil {
-		if isFileFault(err) || errors.Is(err, errLetters) {
+		if isFileFault(err) {
 			err = nil
 		}
 		return 0, 0, err

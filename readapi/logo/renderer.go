@@ -144,7 +144,8 @@ func tried(files []Source) (out []Source) {
 
 // isFault reports whether an error concerns one file only, so that another may be used.
 func isFault(err error) bool {
-	return errors.Is(err, errFault) || errors.Is(err, errLetters) || errors.Is(err, assets.ErrNotFound) || errors.Is(err, assets.ErrDamaged)
+	return errors.Is(err, errFault) || errors.Is(err, errLetters) || errors.Is(err, assets.ErrNotFound) ||
+		errors.Is(err, assets.ErrDamaged)
 }
 
 // variant returns the image drawn from one file. Errors: those of Draw, and those of isFault.

@@ -206,31 +206,23 @@ const minHalvedSize = 256
 //
 // A size that took too much is remembered for a while: a request that ran out of time does not repeat it.
 func (r *Renderer) drawVector(ctx context.Context, v variant, data []byte) (*image.NRGBA, error) {
+	if bytes.Contains(data, []byte("<text")) { // few have any
+		if _, info, err := svg.Sanitize(data); err == nil && info.Text {
+			return nil, errLetters
+		}
+	}
 	for size := v.size; ; size /= 2 {
 		last := size/2 < minHalvedSize
 		tried := variant{form: form{size: size}, source: v.source, kind: kindTooExpensive}.key()
 		if !last && r.isFaulty(tried) {
 			continue
 		}
-		img, err := r.render(ctx, data, size)
+		img, err := r.vectors.Render(ctx, data, size)
 		if last || !errors.Is(err, imaging.ErrTooLarge) {
 			return img, err
 		}
 		r.faulty.Set(tried, time.Now())
 	}
-}
-
-// render draws a vector. Errors: those of Vectors, errLetters.
-func (r *Renderer) render(ctx context.Context, data []byte, size int) (*image.NRGBA, error) {
-	if bytes.Contains(data, []byte("<text")) { // few have any
-		switch _, info, err := svg.Sanitize(data); {
-		case err != nil:
-			return nil, err
-		case info.Text:
-			return nil, errLetters
-		}
-	}
-	return r.vectors.Render(ctx, data, size)
 }
 
 // drawRaster makes the variant from a stored raster, or from its small form.

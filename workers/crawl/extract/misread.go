@@ -36,8 +36,8 @@ const (
 
 // misread reports whether a text was decoded wrongly: most of its Latin letters have marks, or signs between them, or
 // it has a letter of a script in which neither the page's language is written nor its visible text. If the encoding was
-// detected, signs that names do not have and words in two alphabets show it as well, and if that is doubtful, any letter
-// beyond ASCII.
+// detected, signs that names do not have and words in two alphabets show it as well; if that is doubtful, any letter
+// beyond ASCII does.
 func (in Input) misread(text string) bool {
 	latin, marked, signs := 0, 0, 0
 	var seen *unicode.RangeTable

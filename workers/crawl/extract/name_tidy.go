@@ -262,7 +262,8 @@ func said(short string, in Input) bool {
 // writes reports whether the page writes a name without its legal form.
 func (in Input) writes(short, whole string) bool {
 	text := strings.ToLower(in.Page.Title + "\n" + in.Page.Meta("og:site_name") + "\n" + in.Page.Text)
-	return strings.Count(text, strings.ToLower(short)) > strings.Count(text, strings.ToLower(strings.TrimRight(whole, ".")))
+	whole = strings.ToLower(strings.TrimRight(whole, "."))
+	return strings.Count(text, strings.ToLower(short)) > strings.Count(text, whole)
 }
 
 // initials reports whether an abbreviation consists of a name's initials.

@@ -52,8 +52,7 @@ type Image struct {
 	Width, Height int // pixels; 0 for a vector without a size
 
 	SVG []byte // rebuilt; nil for a raster
-	// Lettered is set for a vector with letters that only a browser has: it is stored without rasters, and Raster is a
-	// sketch of it.
+	// Lettered is set for a vector with letters that only browsers have. Raster is a sketch of it, and is not stored.
 	Lettered bool
 	Raster   *image.NRGBA   // at most readSide pixels long; a vector is drawn analysisSide pixels long
 	Colors   colors.Palette // of its ink
@@ -185,7 +184,7 @@ func (f *File) drawVector(ctx context.Context, data []byte) error {
 	}
 	f.svg, f.width, f.height = clean, 0, 0
 	if f.lettered = info.Text; f.lettered {
-		if clean, _, err = svg.Sketch(clean); err != nil {
+		if clean, err = svg.Sketch(clean); err != nil {
 			return err
 		}
 	}

@@ -151,10 +151,8 @@ func (p *Image) alike(q *Image) bool {
 	if len(a) > 0 && len(b) > 0 && imaging.DeltaE(a[0].Color, b[0].Color) > sameInk {
 		return false
 	}
-	if imaging.HashDistance(p.Hash, q.Hash) <= sameHash && near(p.aspect, q.aspect) {
-		return true
-	}
-	return near(p.ratio(), q.ratio()) && p.thumb.difference(q.thumb) < sameThumb
+	return imaging.HashDistance(p.Hash, q.Hash) <= sameHash && near(p.aspect, q.aspect) ||
+		near(p.ratio(), q.ratio()) && p.thumb.difference(q.thumb) < sameThumb
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < square*max(a, b) }

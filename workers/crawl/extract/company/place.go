@@ -100,8 +100,8 @@ var occasion = lazyregexp.New(`(?im)` + tables.Any("occasion"))
 // occasions are the schema.org types of what takes place somewhere.
 var occasions = tables.List("occasions")
 
-// labelled reads the place in the only line of a page that states one. Several such lines list branches, events or jobs, and a
-// line with a date belongs to one event.
+// labelled reads the place in the only line of a page that states one. Several such lines list branches, events or
+// jobs, and a line with a date belongs to one event.
 func (d *dossier) labelled(x prose, brand []string) {
 	var found []string
 	near := d.in.Page.Title

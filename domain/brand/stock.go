@@ -22,9 +22,9 @@ const (
 	sameLetters = 4
 )
 
-// IsStock reports whether an icon is the stock icon of a template: it was seen at five brands at least, none of which
-// has the name or the domain of another, in part or as a whole, or links or redirects to it. The icon of a company with
-// a domain in each country, or of a group whose sites link to each other, is not.
+// IsStock reports whether an icon is the stock icon of a template at the first brand: it was seen there and at four more
+// at least, none of which has the name or the domain of another, in part or as a whole, or links or redirects to it. The
+// icon of a company with a domain in each country, or of a group whose sites link to each other, is not.
 func IsStock(seen []Sighting) bool {
 	tried := 0
 	var apart func(chosen, rest []Sighting) bool // reports whether some of the rest complete those that were chosen
@@ -39,7 +39,7 @@ func IsStock(seen []Sighting) bool {
 		}
 		return len(chosen) == stockBrands
 	}
-	return apart(nil, seen)
+	return len(seen) >= stockBrands && apart(seen[:1:1], seen[1:])
 }
 
 // related reports whether two brands may be one, or belong together.

@@ -51,14 +51,6 @@ func TestIsStock_IconOfSeveralBrands_OnlyIfTheyHaveNothingInCommon(t *testing.T)
 		"six with a pair": {func(s []brand.Sighting) []brand.Sighting {
 			return append(s, brand.Sighting{Domain: "karvel.dk", Name: "Karvel", At: "karvel.dk"})
 		}, true},
-		// The first is a portal that belongs to all others.
-		"a portal and five": {func(s []brand.Sighting) []brand.Sighting {
-			portal := brand.Sighting{Domain: "portal.com", Name: "Portal", At: "portal.com"}
-			for _, x := range s {
-				portal.Linked = append(portal.Linked, x.Domain)
-			}
-			return append([]brand.Sighting{portal}, s...)
-		}, true},
 		// Two of the first three are alike; without the first there are five.
 		"a link between two pairs": {func(s []brand.Sighting) []brand.Sighting {
 			pair := brand.Sighting{Domain: "pair.com", Name: "Pair", At: "pair.com", Linked: []string{s[1].Domain, s[2].Domain}}

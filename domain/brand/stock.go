@@ -17,24 +17,29 @@ type Sighting struct {
 const (
 	// stockBrands is the number of brands with nothing in common whose icon belongs to none of them.
 	stockBrands = 5
+	maxTried    = 10_000 // limits the choices of such brands that are tried
 	// sameLetters is the number of letters from which a name within another one is not a coincidence.
 	sameLetters = 4
 )
 
-// IsStock reports whether an icon is the stock icon of a template: it was seen at five brands at least, none of which
-// has the name or the domain of another, in part or as a whole, or links or redirects to it. The icon of a company with
-// a domain in each country, or of a group whose sites link to each other, is not.
+// IsStock reports whether an icon is the stock icon of a template at the first brand: it was seen there and at four more
+// at least, none of which has the name or the domain of another, in part or as a whole, or links or redirects to it. The
+// icon of a company with a domain in each country, or of a group whose sites link to each other, is not.
 func IsStock(seen []Sighting) bool {
-	var apart []Sighting
-	for _, s := range seen {
-		if slices.ContainsFunc(apart, s.related) {
-			continue
+	tried := 0
+	var apart func(chosen, rest []Sighting) bool // reports whether some of the rest complete those that were chosen
+	apart = func(chosen, rest []Sighting) bool {
+		for i, s := range rest {
+			if tried++; len(chosen) == stockBrands || tried > maxTried {
+				break
+			}
+			if !slices.ContainsFunc(chosen, s.related) && apart(append(chosen, s), rest[i+1:]) {
+				return true
+			}
 		}
-		if apart = append(apart, s); len(apart) == stockBrands {
-			return true
-		}
+		return len(chosen) == stockBrands
 	}
-	return false
+	return len(seen) >= stockBrands && apart(seen[:1:1], seen[1:])
 }
 
 // related reports whether two brands may be one, or belong together.

@@ -51,6 +51,14 @@ func TestIsStock_IconOfSeveralBrands_OnlyIfTheyHaveNothingInCommon(t *testing.T)
 		"six with a pair": {func(s []brand.Sighting) []brand.Sighting {
 			return append(s, brand.Sighting{Domain: "karvel.dk", Name: "Karvel", At: "karvel.dk"})
 		}, true},
+		// Two of the first three are alike; without the first there are five.
+		"a link between two pairs": {func(s []brand.Sighting) []brand.Sighting {
+			pair := brand.Sighting{Domain: "pair.com", Name: "Pair", At: "pair.com", Linked: []string{s[1].Domain, s[2].Domain}}
+			return append([]brand.Sighting{s[0], pair}, s[1:]...)
+		}, true},
+		"groups of 16": {func([]brand.Sighting) []brand.Sighting {
+			return slices.Concat(group("Karvel"), group("Ostrin"), group("Belfort"), group("Mendip"))
+		}, false},
 		"one brand in five domains": {func([]brand.Sighting) []brand.Sighting { return countries("de", "fr", "pl", "dk", "se") }, false},
 	} {
 		seen := c.change(strangers())
@@ -62,6 +70,14 @@ func TestIsStock_IconOfSeveralBrands_OnlyIfTheyHaveNothingInCommon(t *testing.T)
 			t.Errorf("%s, in reverse: %t, want %t", name, got, c.want)
 		}
 	}
+}
+
+// group returns the brands of a company, which redirect to its site.
+func group(name string) (out []brand.Sighting) {
+	for i := range 16 {
+		out = append(out, brand.Sighting{Domain: fmt.Sprintf("x%d%s.com", i, name), At: name + ".com"})
+	}
+	return out
 }
 
 // countries returns a brand with a domain in each of several countries.

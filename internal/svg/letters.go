@@ -1,6 +1,8 @@
 package svg
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -23,6 +25,7 @@ type letter struct {
 	scale   float64 // horizontal; see textLength
 	advance float64
 	blank   bool // a space
+	box     bool // instead of a letter that the font lacks
 }
 
 // typesetter places the letters of a text element (SVG 2, section 11).
@@ -34,6 +37,7 @@ type typesetter struct {
 	places  []*places
 	space   bool // the last character was a space
 	failed  bool
+	boxes   bool // see Sketch
 }
 
 // places are the positions that an element gives its characters.
@@ -55,7 +59,7 @@ func (d *document) outlineText() (changed bool) {
 		for _, up := range n.parent.lineage() {
 			l = l.inherit(up)
 		}
-		t := &typesetter{space: true}
+		t := &typesetter{space: true, boxes: d.boxes}
 		t.element(n, l)
 		if t.failed || len(t.letters) == 0 || len(t.letters) > left {
 			continue
@@ -138,9 +142,12 @@ func (t *typesetter) element(n *node, l lettering) {
 	}
 	switch mode := n.style["writing-mode"]; {
 	case n.name == "textPath", n.attr("rotate") != "", strings.HasPrefix(mode, "tb"), strings.HasPrefix(mode, "vertical"),
-		l.size <= 0, n.style["direction"] == "rtl":
+		l.size <= 0, n.style["direction"] == "rtl" && !t.boxes:
 		t.failed = true
 		return
+	case n.style["direction"] == "rtl":
+		l.anchor = map[string]string{"middle": "middle", "end": "start"}[l.anchor]
+		l.anchor = cmp.Or(l.anchor, "end")
 	}
 	t.places = append(t.places, p)
 	first := len(t.letters)
@@ -181,7 +188,8 @@ func (t *typesetter) text(leaf *node, l lettering) {
 		glyph, err := l.face.font.GlyphIndex(&t.buf, r)
 		// Letters that join or run from right to left need more than a glyph each.
 		joined := unicode.In(r, unicode.Hebrew, unicode.Arabic, unicode.Mn)
-		if err != nil || glyph == 0 || joined || len(t.letters) >= maxLetters {
+		box := glyph == 0 || joined
+		if err != nil || box && !t.boxes || len(t.letters) >= maxLetters {
 			t.failed = true
 			return
 		}
@@ -198,9 +206,15 @@ func (t *typesetter) text(leaf *node, l lettering) {
 				t.x += l.face.ems(kern) * l.size
 			}
 		}
-		one := letter{leaf, l, glyph, t.x, t.y, 1, l.face.ems(advance)*l.size + l.letterSpace, t.space}
-		if r == ' ' {
+		one := letter{leaf, l, glyph, t.x, t.y, 1, l.face.ems(advance)*l.size + l.letterSpace, t.space, box}
+		switch {
+		case r == ' ':
 			one.advance += l.wordSpace
+		case box:
+			one.advance = l.letterSpace + boxSize*l.size
+			if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul) {
+				one.advance = l.letterSpace + l.size
+			}
 		}
 		t.letters = append(t.letters, one)
 		t.x += one.advance
@@ -270,6 +284,9 @@ func (t *typesetter) stretch(first int, length float64, glyphs bool) {
 	t.x = from + length
 }
 
+// boxSize is the width and the height of a box instead of a letter, in ems. East Asian ones are as wide as the em.
+const boxSize = 0.6
+
 // slant is the tangent of the angle of synthetic italics: 14 degrees (CSS Fonts 4, section 2.4).
 const slant = 0.25
 
@@ -299,6 +316,11 @@ func (l *letter) write(b *strings.Builder, buf *sfnt.Buffer) {
 		return // GlyphIndex found it, and all glyphs of the embedded fonts load
 	}
 	base := l.y + l.style.rise()*size - l.style.shift
+	if l.box {
+		fmt.Fprintf(b, "M%s %sv%sh%sv%sZ", formatNumber(l.x), formatNumber(base), formatNumber(-boxSize*size),
+			formatNumber(0.9*(l.advance-l.style.letterSpace)), formatNumber(boxSize*size))
+		return
+	}
 	precision := math.Pow(10, math.Ceil(math.Log10(500/size))) // of a 500th of the font size
 	open := false
 	for _, s := range segments {

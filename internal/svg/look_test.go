@@ -128,6 +128,37 @@ func renderer(t *testing.T) *resvg.Renderer {
 	return r
 }
 
+// A letter that the fonts lack has the place of its em box in a sketch.
+func TestSketch_LettersOfOtherScripts_HaveTheirPlace(t *testing.T) {
+	draw := renderer(t)
+	for name, c := range map[string]struct {
+		svg         string
+		in, without int // places in and beside the text
+	}{
+		"Japanese":           {`<text y="38" font-size="40" fill="#046">電機</text>`, 60, 90},
+		"in the middle":      {`<text x="50" y="38" font-size="40" text-anchor="middle" fill="#046">電</text>`, 48, 20},
+		"with Latin":         {`<text y="38" font-family="Arial" font-weight="bold" font-size="50" fill="#046">I電</text>`, 30, 70},
+		"Hebrew":             {`<text y="38" font-size="40" fill="#046">אב</text>`, 10, 60},
+		"from right to left": {`<text x="100" y="38" font-size="40" direction="rtl" fill="#046">אב</text>`, 90, 40},
+		"Devanagari":         {`<text y="38" font-size="40" fill="#046">हिन्दी</text>`, 10, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := []byte(open + c.svg + `</svg>`)
+			clean, info, err := svg.Sanitize(file)
+			testmust.Succeed(t, err)
+			if !info.Text || !strings.Contains(string(clean), "<text") {
+				t.Errorf("text is %t in %s", info.Text, clean)
+			}
+			sketch := testmust.Get(svg.Sketch(clean))(t)
+			img := testmust.Get(draw.Render(t.Context(), sketch, 200))(t)
+			in := img.NRGBAAt(2*c.in, 60)
+			if in.A < 128 || in.R != 0 || in.B != 0x66 || c.without > 0 && img.NRGBAAt(2*c.without, 60).A > 128 {
+				t.Errorf("the color at %d is %v in %s", c.in, in, sketch)
+			}
+		})
+	}
+}
+
 // TestSanitize_Drawing_LooksAsInABrowser draws what Sanitize returns. It is the test that no element loses its ink.
 func TestSanitize_Drawing_LooksAsInABrowser(t *testing.T) {
 	draw := renderer(t)

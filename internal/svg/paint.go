@@ -49,7 +49,7 @@ type painter struct {
 func (d *document) paint() (draws, isText bool) {
 	p := &painter{doc: d, patterns: map[*node]bool{}}
 	p.draw(d.root, firstPen)
-	return p.draws, d.foreign || p.hasText && p.textSum >= leastLost*d.view.w*d.view.h
+	return p.draws, p.hasText && p.textSum >= leastLost*d.view.w*d.view.h
 }
 
 // inherit returns the pen for an element with these styles, and whether the element is drawn.

@@ -15,7 +15,7 @@ var paints = setOf("fill", "stroke", "stop-color", "color")
 // Recolor rebuilds an SVG as Sanitize does, and replaces the colors of its fills, strokes and gradients, also the black
 // of shapes without a color. Opacities, embedded rasters, filters and the content of masks stay. Errors: as Sanitize.
 func Recolor(data []byte, replace func(imaging.RGB) imaging.RGB) ([]byte, error) {
-	d, _, err := rebuilt(data)
+	d, _, err := rebuilt(data, false)
 	if err != nil {
 		return nil, fmt.Errorf("recolor svg: %w", err)
 	}
@@ -114,7 +114,7 @@ type Frame struct {
 // Framed rebuilds an SVG as Sanitize does and puts it on a canvas with its ink in the middle. An SVG without a size is
 // returned without a canvas. Errors: those of Sanitize and of Frame.Off.
 func Framed(data []byte, f Frame) ([]byte, error) {
-	d, _, err := rebuilt(data)
+	d, _, err := rebuilt(data, false)
 	if err != nil {
 		return nil, fmt.Errorf("frame svg: %w", err)
 	}

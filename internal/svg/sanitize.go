@@ -14,9 +14,10 @@ const MaxBytes = 512 << 10
 type Info struct {
 	// Width and Height are its size in pixels, from width and height or else its viewBox; nil if it has none.
 	Width, Height *int
-	// Text is set if visible text is left, because it is HTML, or in a script or with a feature that the embedded fonts
-	// lack. A renderer without fonts draws none of it.
-	Text bool
+	// Text is set if visible text is left, because it is in a script or with a feature that the embedded fonts lack: a
+	// browser shows it in a font of its own, and a renderer without fonts draws none of it. Lost is set if visible text
+	// was omitted, because it is HTML.
+	Text, Lost bool
 }
 
 // Sanitize rebuilds an SVG (also svgz) from an allow-list: shapes, gradients, patterns, masks, filters, styles, and
@@ -28,7 +29,7 @@ type Info struct {
 // Errors: imaging.ErrUnknown (not SVG), imaging.ErrUnsupported (unsupported encoding), imaging.ErrMalformed (not XML,
 // or without visible content), imaging.ErrTooLarge (a limit of size or complexity is exceeded).
 func Sanitize(data []byte) (clean []byte, info Info, err error) {
-	d, isText, err := rebuilt(data)
+	d, isText, err := rebuilt(data, false)
 	if err == nil {
 		if clean = d.write(); len(clean) > MaxBytes {
 			err = fmt.Errorf("%w: %d bytes", imaging.ErrTooLarge, len(clean))
@@ -37,28 +38,39 @@ func Sanitize(data []byte) (clean []byte, info Info, err error) {
 	if err != nil {
 		return nil, Info{}, fmt.Errorf("sanitize svg: %w", err)
 	}
-	return clean, Info{Width: d.width, Height: d.height, Text: isText}, nil
+	return clean, Info{Width: d.width, Height: d.height, Text: isText, Lost: d.foreign}, nil
+}
+
+// Sketch does what Sanitize does, but draws a box for each letter that the embedded fonts lack, so that the place and
+// the colors of the text can be seen. Errors: those of Sanitize.
+func Sketch(data []byte) ([]byte, error) {
+	d, _, err := rebuilt(data, true)
+	if err != nil {
+		return nil, fmt.Errorf("sketch svg: %w", err)
+	}
+	return d.write(), nil
 }
 
 // rebuilt returns a file as a document in the allow-list.
-func rebuilt(data []byte) (d *document, isText bool, err error) {
+func rebuilt(data []byte, boxes bool) (d *document, isText bool, err error) {
 	if f := imaging.Sniff(data); !f.IsVector() {
 		return nil, false, imaging.ErrUnknown
 	}
 	text, err := readText(data)
 	if err == nil {
 		err = imaging.Guarded("parser", func() (err error) {
-			d, isText, err = rebuild(text)
+			d, isText, err = rebuild(text, boxes)
 			return err
 		})
 	}
 	return d, isText, err
 }
 
-func rebuild(text []byte) (d *document, isText bool, err error) {
+func rebuild(text []byte, boxes bool) (d *document, isText bool, err error) {
 	if d, err = parseDocument(text, nil); err != nil {
 		return nil, false, err
 	}
+	d.boxes = boxes
 	for _, step := range []func() error{d.fixRoot, d.settle, d.checkCost, d.checkRepeats} {
 		if err := step(); err != nil {
 			return nil, false, err

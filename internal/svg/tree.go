@@ -98,6 +98,7 @@ type document struct {
 	depth         int       // of the source
 	adopted       int       // SVGs of images
 	foreign       bool      // visible HTML was omitted
+	boxes         bool      // see Sketch
 }
 
 // spending counts the embedded images that were read, successfully or not.

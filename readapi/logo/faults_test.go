@@ -61,6 +61,31 @@ func TestDraw_FaultyFile_UsesNext(t *testing.T) {
 	}
 }
 
+// Letters that no embedded font has are drawn by browsers only: the vector is answered as it is, and nothing drawn of it.
+func TestDraw_LettersOfOtherScripts_AreOnlyInTheVector(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const lettered = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 30"><path d="M0 0h9v9H0z"/><text x="10" y="25" font-size="24">電機</text></svg>`
+	vector := w.put([]byte(lettered), "svg")
+	square := request(64, imaging.SVG)
+	square.Type = logo.Full
+	only := eventschemas.Logo{Type: "logo", Formats: []eventschemas.Asset{vector}}
+	if p := w.draw(brandOf(only), square); p.Fallback != "" || !strings.Contains(string(p.Body), "電機") {
+		t.Errorf("the vector is %q, %s", p.Fallback, p.Body)
+	}
+	for _, format := range []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG} {
+		for range 2 {
+			if p := w.draw(brandOf(only), request(64, format)); p.Fallback == "" {
+				t.Errorf("%s is drawn of the vector", format)
+			}
+			p := w.draw(brandOf(only, iconOf("dark", w.raster(bar(64, 64, black)))), request(64, format))
+			if img := pixels(t, p); p.Fallback != "" || !alike(img.NRGBAAt(32, 32), black) {
+				t.Errorf("%s: %q, want the icon", format, p.Fallback)
+			}
+		}
+	}
+}
+
 func TestDraw_MissingOrDamagedFile_UsesNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"slices"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -121,6 +122,9 @@ func (r *Renderer) Draw(ctx context.Context, b Brand, o Options) (Image, error) 
 		}
 		faults = append(faults, err)
 	}
+	if !slices.ContainsFunc(faults, func(err error) bool { return !errors.Is(err, errLetters) }) {
+		return r.fallback(ctx, b, o) // there is a logo, but in no format other than SVG
+	}
 	return Image{}, fmt.Errorf("%w: %s: %w", ErrNotDrawn, b.Domain, errors.Join(faults...))
 }
 
@@ -140,7 +144,8 @@ func tried(files []Source) (out []Source) {
 
 // isFault reports whether an error concerns one file only, so that another may be used.
 func isFault(err error) bool {
-	return errors.Is(err, errFault) || errors.Is(err, assets.ErrNotFound) || errors.Is(err, assets.ErrDamaged)
+	return errors.Is(err, errFault) || errors.Is(err, errLetters) || errors.Is(err, assets.ErrNotFound) ||
+		errors.Is(err, assets.ErrDamaged)
 }
 
 // variant returns the image drawn from one file. Errors: those of Draw, and those of isFault.

@@ -29,6 +29,9 @@ const maxStoredPixels = 4 * 1024 * 1024
 // errFault means that the file itself is faulty, so a retry fails, too.
 var errFault = errors.New("the file cannot be drawn")
 
+// errLetters means that only browsers draw a vector whole, because it has text that became no outlines on intake.
+var errLetters = errors.New("letters of the file have no font here")
+
 // kind is the kind of an image in keys.
 type kind byte
 
@@ -141,7 +144,7 @@ func (v variant) key() variants.Key {
 	return sha256.Sum256(key)
 }
 
-// draw makes the variant. Errors: errFault, those of Files and of Vectors, that of variants.Need.
+// draw makes the variant. Errors: errFault, errLetters, those of Files and of Vectors, that of variants.Need.
 func (r *Renderer) draw(ctx context.Context, v variant) ([]byte, error) {
 	if v.fitsSmall() && (v.source.Side == 0 || v.source.Side > smallSide) {
 		if small, ok := r.drawn.Kept(v.small().key()); ok {
@@ -207,6 +210,11 @@ const minHalvedSize = 256
 //
 // A size that took too much is remembered for a while: a request that ran out of time does not repeat it.
 func (r *Renderer) drawVector(ctx context.Context, v variant, data []byte) (*image.NRGBA, error) {
+	if bytes.Contains(data, []byte("<text")) { // few have any
+		if _, info, err := svg.Sanitize(data); err == nil && info.Text {
+			return nil, errLetters
+		}
+	}
 	for size := v.size; ; size /= 2 {
 		last := size/2 < minHalvedSize
 		tried := variant{form: form{size: size}, source: v.source, kind: kindTooExpensive}.key()

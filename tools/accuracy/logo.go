@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/andybalholm/cascadia"
@@ -91,10 +92,8 @@ func (c *crawled) chosenLogos() []chosen {
 		out[i].logo = logo
 	}
 	for _, e := range c.result.Evidence {
-		var i int
 		if n, ok := strings.CutPrefix(e.Field, "logos["); ok {
-			i = number(strings.TrimSuffix(n, "]"))
-			if i >= 0 && i < len(out) {
+			if i, err := strconv.Atoi(strings.TrimSuffix(n, "]")); err == nil && i >= 0 && i < len(out) {
 				out[i].source = e.Source
 			}
 		}
@@ -105,17 +104,6 @@ func (c *crawled) chosenLogos() []chosen {
 		}
 	}
 	return out
-}
-
-func number(text string) int {
-	n := 0
-	for _, r := range text {
-		if r < '0' || r > '9' || n > 1000 {
-			return -1
-		}
-		n = 10*n + int(r-'0')
-	}
-	return n
 }
 
 // is reports whether a label's entry names this logo. An inline entry is a substring of the drawing, usually of a path,

@@ -108,6 +108,9 @@ func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups [
 		Kind: logofinder.Mark, Score: fileScore,
 	}
 	p, err := logofinder.Read(ctx, draw, c, []byte(l.SVG))
+	if err != nil {
+		p = &logofinder.Image{Candidate: c}
+	}
 	var out []Verdict
 	add := func(group, field string, truth string, ours string, right bool) {
 		v := Verdict{Group: group, ID: l.Name, Field: field, Kind: Wrong, Ours: ours, Truth: truth}
@@ -123,26 +126,15 @@ func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups [
 		switch {
 		case !l.in(group):
 		case group == accentFiles:
-			first, five := "", []string{}
-			if err == nil {
-				five = colorsOf(p)
-				first = strings.Join(five[:min(1, len(five))], "")
-			}
+			five := colorsOf(p)
+			first := strings.Join(five[:min(1, len(five))], "")
 			add(group, "accent", l.Accent, first, sameColor(first, l.Accent))
 			add(group, "accent top 5", l.Accent, strings.Join(five, " "),
 				slices.ContainsFunc(five, func(c string) bool { return sameColor(c, l.Accent) }))
 		case group == shapeFiles:
-			ours := ""
-			if err == nil {
-				ours = p.Type()
-			}
-			add(group, "shape", l.Shape, ours, (ours == "logo") == (l.Shape == "logo"))
+			add(group, "shape", l.Shape, p.Type(), (p.Type() == "logo") == (l.Shape == "logo"))
 		default:
-			ours := ""
-			if err == nil {
-				ours = p.Theme
-			}
-			add(group, "theme", l.Theme, ours, ours == l.Theme)
+			add(group, "theme", l.Theme, p.Theme, p.Theme == l.Theme)
 		}
 	}
 	return out

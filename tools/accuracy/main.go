@@ -221,10 +221,5 @@ func (s *suite) crawlAll(ctx context.Context, labels []Label, jobs int) ([]crawl
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return out, errors.Join(errs...)
 }

@@ -80,15 +80,7 @@ type found struct {
 // find, and a font only by its name. If it failed, it is right about nothing.
 func (f found) score(l Label) []Verdict {
 	s := &scorer{crawled: crawled{label: l}}
-	if l.Name != nil {
-		s.one("name", f.Name, *l.Name, match.Name)
-	}
-	if l.Description != nil {
-		s.one("description", f.Description, *l.Description, match.Text)
-	}
-	if l.ShareImage != nil {
-		s.one("share image", f.Image, *l.ShareImage, sameAddress)
-	}
+	s.texts(f.Name, f.Description, f.Image)
 	if l.Logo != nil {
 		s.one(l.Logo.field(), f.Logo, l.Logo.Accept, sameAddress)
 	}
@@ -159,18 +151,16 @@ func (s *suite) compare(ctx context.Context, folder string, ours *report, w io.W
 	if err := s.fetchAll(ctx, proxy.URL, pages); err != nil {
 		return err
 	}
-	trust, err := os.CreateTemp("", "authority-*.pem")
+	dir, err := os.MkdirTemp("", "authority-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(trust.Name())
-	if _, err := trust.Write(s.stage.authority.PEM()); err != nil {
-		return errors.Join(err, trust.Close())
-	}
-	if err := trust.Close(); err != nil {
+	defer os.RemoveAll(dir)
+	trust := filepath.Join(dir, "authority.pem")
+	if err := os.WriteFile(trust, s.stage.authority.PEM(), 0o600); err != nil {
 		return err
 	}
-	env := append(os.Environ(), "REQUESTS_CA_BUNDLE="+trust.Name())
+	env := append(os.Environ(), "REQUESTS_CA_BUNDLE="+trust)
 	// programs prefer one or the other
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"} {
 		env = append(env, name+"="+proxy.URL)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -26,9 +28,14 @@ type scorer struct {
 func score(c crawled) []Verdict {
 	s := &scorer{crawled: c}
 	l := c.label
-	s.equal("outcome", c.outcome, accepted{outcome(l.Outcome)})
+	s.equal("outcome", c.outcome, accepted{cmp.Or(codes[l.Outcome], l.Outcome)})
 	if l.NSFW != nil {
-		s.nsfw(*l.NSFW)
+		word := map[bool]string{true: "nsfw"}
+		truth := accepted{word[true]}
+		if !*l.NSFW {
+			truth = nil
+		}
+		s.equal("nsfw", word[c.result != nil && c.result.Record.NSFW], truth)
 	}
 	if c.result == nil && l.Outcome != outcomeOK || c.result != nil && c.result.Record.NSFW {
 		return s.out
@@ -37,15 +44,7 @@ func score(c crawled) []Verdict {
 	if c.result != nil {
 		r = c.result.Record
 	}
-	if l.Name != nil {
-		s.one("name", r.Name, *l.Name, match.Name)
-	}
-	if l.Description != nil {
-		s.one("description", r.Description, *l.Description, match.Text)
-	}
-	if l.ShareImage != nil {
-		s.one("share image", r.OGImage, *l.ShareImage, sameAddress)
-	}
+	s.texts(r.Name, r.Description, r.OGImage)
 	s.logos()
 	s.links(r.Links)
 	s.looks(r)
@@ -53,24 +52,26 @@ func score(c crawled) []Verdict {
 	return s.out
 }
 
-// outcome accepts the codes of the API as well as the crawl's own words.
-func outcome(written string) string {
-	switch written {
-	case "fetch_blocked":
-		return brand.Blocked
-	case "no_brand_data":
-		return brand.NoData
-	case "domain_not_found":
-		return brand.DNS
-	case "fetch_timeout":
-		return brand.Timeout
-	}
-	return written
-}
+// codes are the outcomes in the words of the API, which labels may use as well as the crawl's own.
+var codes = map[string]string{"fetch_blocked": brand.Blocked, "no_brand_data": brand.NoData,
+	"domain_not_found": brand.DNS, "fetch_timeout": brand.Timeout}
 
 func (s *scorer) add(field string, kind Kind, ours, truth string) {
 	s.out = append(s.out,
 		Verdict{Group: s.label.Group, ID: s.label.ID, Field: field, Kind: kind, Ours: ours, Truth: truth})
+}
+
+// texts judges the fields that the page declares.
+func (s *scorer) texts(name, description, image *string) {
+	if s.label.Name != nil {
+		s.one("name", name, *s.label.Name, match.Name)
+	}
+	if s.label.Description != nil {
+		s.one("description", description, *s.label.Description, match.Text)
+	}
+	if s.label.ShareImage != nil {
+		s.one("share image", image, *s.label.ShareImage, sameAddress)
+	}
 }
 
 // one judges a field that has one value or none.
@@ -96,20 +97,6 @@ func (s *scorer) equal(field, ours string, truth accepted) {
 	s.one(field, given, truth, strings.EqualFold)
 }
 
-func (s *scorer) nsfw(truth bool) {
-	ours := s.result != nil && s.result.Record.NSFW
-	switch {
-	case ours && truth:
-		s.add("nsfw", Right, "nsfw", "")
-	case ours:
-		s.add("nsfw", Wrong, "nsfw", "harmless")
-	case truth:
-		s.add("nsfw", Missing, "harmless", "nsfw")
-	default:
-		s.add("nsfw", None, "", "")
-	}
-}
-
 // links judges each profile in the result, and each missing network.
 func (s *scorer) links(given []eventschemas.Link) {
 	if s.label.Links == nil {
@@ -125,17 +112,12 @@ func (s *scorer) links(given []eventschemas.Link) {
 		}
 		s.add("links", Wrong, l.URL, first(truth[l.Name], "none on "+l.Name))
 	}
-	networks := make([]string, 0, len(truth))
-	for network := range truth {
-		networks = append(networks, network)
-	}
-	slices.Sort(networks)
-	for _, network := range networks {
+	for _, network := range slices.Sorted(maps.Keys(truth)) {
 		if !found[network] && len(truth[network]) > 0 {
 			s.add("links", Missing, "", truth[network][0])
 		}
 	}
-	if len(given) == 0 && len(networks) == 0 {
+	if len(given) == 0 && len(truth) == 0 {
 		s.add("links", None, "", "")
 	}
 }
@@ -191,13 +173,8 @@ func (s *scorer) company(ours *eventschemas.Company) {
 	if truth == nil {
 		return
 	}
-	if ours == nil {
-		ours = &eventschemas.Company{}
-	}
-	place := ours.Location
-	if place == nil {
-		place = &eventschemas.Location{}
-	}
+	ours = cmp.Or(ours, &eventschemas.Company{})
+	place := cmp.Or(ours.Location, &eventschemas.Location{})
 	if ours.FoundedYear == nil || truth.FoundedYear != nil || *ours.FoundedYear != truth.CopyrightFrom {
 		s.fact("founded", year(ours.FoundedYear), list(truth.FoundedYear), true)
 	}

@@ -196,17 +196,8 @@ func (l *Label) serveWritten(n *testnet.Internet, at *url.URL) {
 
 // isMark reports whether the label lists a URL as a logo.
 func (l *Label) isMark(address string) bool {
-	if l.Logo == nil {
-		return false
-	}
-	for _, list := range [][]string{l.Logo.Accept, l.Logo.Other, l.Logo.Wrong} {
-		for _, pattern := range list {
-			if matches(pattern, address) {
-				return true
-			}
-		}
-	}
-	return false
+	return l.Logo != nil && slices.ContainsFunc(slices.Concat(l.Logo.Accept, l.Logo.Other, l.Logo.Wrong),
+		func(pattern string) bool { return matches(pattern, address) })
 }
 
 // unzip reads a saved page or a recording.

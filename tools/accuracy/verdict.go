@@ -34,16 +34,7 @@ type Tally struct {
 }
 
 func (t *Tally) add(k Kind) {
-	switch k {
-	case Right:
-		t.Right++
-	case Wrong:
-		t.Wrong++
-	case Missing:
-		t.Missing++
-	case None:
-		t.None++
-	}
+	*map[Kind]*int{Right: &t.Right, Wrong: &t.Wrong, Missing: &t.Missing, None: &t.None}[k]++
 }
 
 // Total returns the number of verdicts.

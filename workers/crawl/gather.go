@@ -62,6 +62,7 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 		f.candidates = logofinder.Declared(bare)
 	} else {
 		r.declarations(ctx, f, bimi, h.page)
+		f.input.Memo = new(extract.Memo)
 		f.candidates = logofinder.Candidates(f.input)
 		f.share, _ = extract.ShareImage(f.input)
 		f.imageURLs = logofinder.Images(f.input)

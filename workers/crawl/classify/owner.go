@@ -29,12 +29,10 @@ func speaks(p *page.Page) bool { return declaresOwner(p) || innerLinks(p) >= own
 
 // declaresOwner reports whether a page's head declares its owner.
 func declaresOwner(p *page.Page) bool {
-	if p.Meta("og:site_name", "og:image", "application-name") != "" {
-		return true
-	}
-	return p.Data != nil && slices.ContainsFunc(p.Data.Objects, func(o *linkeddata.Object) bool {
-		return o.IsOrganization() || o.Is("WebSite")
-	})
+	return p.Meta("og:site_name", "og:image", "application-name") != "" || p.Data != nil &&
+		slices.ContainsFunc(p.Data.Objects, func(o *linkeddata.Object) bool {
+			return o.IsOrganization() || o.Is("WebSite")
+		})
 }
 
 // madeWith matches descriptions that frameworks write into new sites.
@@ -84,10 +82,7 @@ func calledSo(a Answer, words string) bool {
 	if len(name) < minCalledLetters {
 		return false
 	}
-	if inLabels(a.Site, name) {
-		return true
-	}
-	return slices.ContainsFunc(a.Page.Images, func(im page.Image) bool {
+	return inLabels(a.Site, name) || slices.ContainsFunc(a.Page.Images, func(im page.Image) bool {
 		return (im.Zone == page.Header || im.Zone == page.Nav) && !im.Foreign &&
 			strings.HasPrefix(site.Letters(im.Alt), name)
 	})

@@ -142,10 +142,8 @@ func softwareParts(a Answer, title string) []string {
 // isHost reports whether a text is the name of the page's host, which programs put into their titles.
 func isHost(a Answer, text string) bool {
 	text = strings.TrimPrefix(strings.ToLower(text), "www.")
-	if text == a.Site.Domain {
-		return true
-	}
-	return a.Page.URL != nil && text == strings.TrimPrefix(a.Page.URL.Hostname(), "www.")
+	return text == a.Site.Domain ||
+		a.Page.URL != nil && text == strings.TrimPrefix(a.Page.URL.Hostname(), "www.")
 }
 
 // programOf returns the program that a part of a title names, with or without words of welcome and a version around it.

@@ -91,11 +91,7 @@ func labelFit(name, label string) float64 {
 // umlauts are letters that domains often write as two, although some drop the mark instead.
 var umlauts = strings.NewReplacer(
 	"ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae", "Ö", "Oe", "Ü", "Ue", "ß", "ss", "ø", "oe", "Ø", "Oe", "å", "aa",
-	"Å", "Aa", "æ", "ae",
-	"Æ", "Ae", "œ", "oe",
-	"þ", "th", "ð", "d",
-	"đ", "d", "ł", "l",
-	"Ł", "L", "ı", "i")
+	"Å", "Aa", "æ", "ae", "Æ", "Ae", "œ", "oe", "þ", "th", "ð", "d", "đ", "d", "ł", "l", "Ł", "L", "ı", "i")
 
 func plainFit(name, label string) float64 {
 	whole, label := Folded(name), Folded(label)

@@ -44,13 +44,9 @@ func latinized(name string) (latin string, ok bool) {
 
 // sound normalizes the different ways of writing a sound in Latin letters:
 // yandex and iandeks, habr and khabr, merukari and mercari become similar.
-var sound = strings.NewReplacer("x", "ks", "kh", "h", "zh", "j", "sch", "sh", "shch", "sh", "ts", "c", "tz", "c",
-	"ck", "k", "yo", "e",
-	"yu", "u", "ju", "u",
-	"ya", "ia", "ja", "ia",
-	"ye", "e", "je", "e",
-	"y", "i", "w", "v",
-	"ph", "f", "q", "k",
+var sound = strings.NewReplacer(
+	"x", "ks", "kh", "h", "zh", "j", "sch", "sh", "shch", "sh", "ts", "c", "tz", "c", "ck", "k", "yo", "e",
+	"yu", "u", "ju", "u", "ya", "ia", "ja", "ia", "ye", "e", "je", "e", "y", "i", "w", "v", "ph", "f", "q", "k",
 	"l", "r", "c", "k")
 
 // soundFit compares a name in Latin letters with a label by sound: they must be equal, or differ in one letter of five.

@@ -29,6 +29,31 @@ type Input struct {
 	BIMI  *url.URL             // the URL of the mark in the domain's BIMI record, or nil
 	Known *eventschemas.Record // a record from a data set, for comparison and as a fallback, or nil
 	Now   time.Time            // the time of the crawl, which bounds plausible years; zero if unknown
+	Memo  *Memo                // if set, no other field but More may change; see Once
+}
+
+// Memo has what was computed of an input: most decisions need the name, and some are made before and after further
+// pages are read. It is not safe for concurrent use.
+type Memo struct {
+	more int // the number of further pages
+	of   map[string]any
+}
+
+// Once returns what compute returned for a key and the same pages, or calls it. The result must not be changed.
+func Once[T any](in Input, key string, compute func() T) T {
+	m := in.Memo
+	if m == nil {
+		return compute()
+	}
+	if m.of == nil || m.more != len(in.More) {
+		m.more, m.of = len(in.More), map[string]any{}
+	}
+	out, ok := m.of[key].(T)
+	if !ok {
+		out = compute()
+		m.of[key] = out
+	}
+	return out
 }
 
 // Found is a decision and its source.

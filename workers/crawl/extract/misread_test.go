@@ -2,12 +2,18 @@ package extract_test
 
 import (
 	"net/url"
+	"os"
 	"strings"
 	"testing"
+	"unicode"
 
+	"golang.org/x/text/encoding/htmlindex"
+
+	"letterhead/internal/testmust"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/page"
 	"letterhead/workers/crawl/site"
+	"letterhead/workers/crawl/table"
 )
 
 // A text that was decoded wrongly, here or before it was stored, is neither a name nor a description.
@@ -66,16 +72,62 @@ func TestDescription_CutWithinCharacter_LosesTheRest(t *testing.T) {
 	}
 }
 
-func TestName_EncodingIsDoubtful_OnlyLatinIsServed(t *testing.T) {
+func TestName_EncodingIsDoubtful_OnlyASCIIIsServed(t *testing.T) {
 	at, of := &url.URL{Scheme: "https", Host: "hofuhr.example", Path: "/"}, site.New("hofuhr.example")
 	for _, c := range []struct {
 		text, want string
 		confidence float64
-	}{{"Часовщик", "Hofuhr", 0.55}, {"Часовщик", "Часовщик", 0.9}, {"Höfuhr", "Höfuhr", 0.55}} {
+	}{{"Часовщик", "Hofuhr", 0.55}, {"Часовщик", "Часовщик", 0.9}, {"Höfuhr", "Hofuhr", 0.6}, {"Höfuhr", "Höfuhr", 0.9},
+		{"Hofuhr™ & Co", "Hofuhr & Co", 0.55}, {"¯ubr", "Hofuhr", 0.55}} {
 		p := page.Parse([]byte(`<html lang=ru><meta property="og:site_name" content="`+c.text+`">`), "text/html", at, of)
 		p.Detected = page.Encoding{Name: "koi8-r", Confidence: c.confidence}
 		if got, _ := extract.Name(extract.Input{Site: of, Page: p}); got.Value != c.want {
 			t.Errorf("%q, confidence %v: name is %q, want %q", c.text, c.confidence, got.Value, c.want)
 		}
 	}
+}
+
+// A word without any other text is often decoded wrongly; the domain's words are better than that.
+func TestName_SingleWordInLegacyEncoding_IsRightOrTheDomains(t *testing.T) {
+	at, of := &url.URL{Scheme: "https", Host: "hofuhr.example", Path: "/"}, site.New("hofuhr.example")
+	texts := table.Must(string(testmust.Get(os.ReadFile("../page/testdata/legacy.txt"))(t)))
+	right, wrong, domain := 0, 0, 0
+	for group := range texts {
+		for encoding := range strings.FieldsSeq(strings.ReplaceAll(group, "windows-1258", "")) { // which stores tones apart
+			encoder := testmust.Get(htmlindex.Get(encoding))(t).NewEncoder()
+			for _, row := range texts.Rows(group, 3) {
+				for word := range strings.FieldsSeq(row[1]) {
+					if word = strings.Trim(word, ".,;:!?\"'()"); len(word) < 4 || isASCII(word) {
+						continue
+					}
+					utf8 := `<title>` + word + `</title><meta property="og:site_name" content="` + word + `">`
+					body, err := encoder.String(utf8)
+					if err != nil {
+						continue
+					}
+					name := func(body, kind string) string {
+						got, _ := extract.Name(extract.Input{Site: of, Page: page.Parse([]byte(body), kind, at, of)})
+						return got.Value
+					}
+					got := name(body, "text/html")
+					switch got {
+					case name(utf8, "text/html; charset=utf-8"):
+						right++
+					case "Hofuhr":
+						domain++
+					default:
+						wrong++
+						t.Logf("%s: %q became %q", encoding, word, got)
+					}
+				}
+			}
+		}
+	}
+	if 50*wrong > right || right < domain {
+		t.Errorf("%d right, %d wrong, %d times the domain's; want at most one of fifty wrong", right, wrong, domain)
+	}
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }

@@ -71,7 +71,7 @@ const FromDomain = "domain"
 // Name decides the brand's name. Its confidence is low if only the domain gives
 // it; agreed reports whether two places give it.
 func Name(in Input) (name Found[string], agreed bool) {
-	all := weighNames(in)
+	all := Once(in, "names", func() []nameCandidate { return weighNames(in) })
 	if len(all) == 0 {
 		return Found[string]{}, false
 	}
@@ -220,8 +220,10 @@ func spelled(in Input, all []nameCandidate) string {
 		if c.method == FromDomain {
 			continue
 		}
-		if part := partOf(c.text, same); beyondASCII(part) > beyondASCII(text) {
-			text = part
+		for part := range spellings(c.text, same, Folded) {
+			if beyondASCII(part) > beyondASCII(text) {
+				text = part
+			}
 		}
 	}
 	if most := in.casing(all, text); most != "" {
@@ -283,20 +285,6 @@ func (in Input) apart(all []nameCandidate) string {
 		return text
 	}
 	return spaced
-}
-
-// partOf returns the words of a text that a folded name consists of, or "" if it does not contain them.
-func partOf(text, name string) string {
-	words := strings.Fields(text)
-	for i := range words {
-		whole := ""
-		for n := i; n < len(words) && len(whole) < len(name); n++ {
-			if whole += Folded(words[n]); whole == name {
-				return strings.Trim(strings.Join(words[i:n+1], " "), wrapping)
-			}
-		}
-	}
-	return ""
 }
 
 func beyondASCII(text string) int {

@@ -16,20 +16,8 @@ func (in Input) casing(all []nameCandidate, text string) string {
 	}
 	uses := map[string]int{}
 	count := func(passage string) {
-		fields := strings.Fields(passage)
-		if len(fields) > maxWritten {
-			fields = fields[:maxWritten]
-		}
-		for i := range fields {
-			if first := Folded(fields[i]); first == "" || !strings.HasPrefix(same, first) {
-				continue
-			}
-			whole := ""
-			for n := i; n < len(fields) && len(whole) < len(same); n++ {
-				if whole += Folded(fields[n]); whole == same {
-					uses[strings.Trim(strings.Join(fields[i:n+1], " "), wrapping)]++
-				}
-			}
+		for spelling := range spellings(passage, same, Folded) {
+			uses[spelling]++
 		}
 	}
 	for _, c := range all {

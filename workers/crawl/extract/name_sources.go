@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -302,39 +303,20 @@ func (in Input) written(label string) string {
 	}
 	count := map[string]int{}
 	words := 0
-	var pieces []string // of one text, folded
-	match := func(fields []string, accept func(spelling string) bool) {
-		for i := range fields {
-			if pieces[i] == "" || !strings.HasPrefix(label, pieces[i]) {
-				continue
-			}
-			whole := ""
-			for n := 1; n <= maxPieces/2 && i+n <= len(fields) && len(whole) < len(label); n++ {
-				if whole += pieces[i+n-1]; whole == label {
-					if spelling := strings.Trim(strings.Join(fields[i:i+n], " "), wrapping); accept(spelling) {
-						count[spelling]++
-					}
-				}
-			}
-		}
-	}
-	fold := func(fields []string) {
-		pieces = pieces[:0]
-		for _, f := range fields {
-			pieces = append(pieces, Folded(f))
-		}
-	}
 	look := func(text string) {
-		fields := strings.Fields(text)
-		words += len(fields)
-		if words > maxWritten {
+		if words += len(strings.Fields(text)); words > maxWritten {
 			return
 		}
-		fold(fields)
-		match(fields, func(string) bool { return true })
-		if long := umlauts.Replace(text); long != text {
-			fold(strings.Fields(long))
-			match(fields, func(spelling string) bool { return umlauts.Replace(spelling) != spelling })
+		for spelling := range spellings(text, label, Folded) {
+			count[spelling]++
+		}
+		if umlauts.Replace(text) == text {
+			return
+		}
+		for spelling := range spellings(text, label, func(w string) string { return Folded(umlauts.Replace(w)) }) {
+			if umlauts.Replace(spelling) != spelling {
+				count[spelling]++
+			}
 		}
 	}
 	look(in.Page.Title)
@@ -361,10 +343,31 @@ func (in Input) written(label string) string {
 	if best == "" || count[strings.ToLower(best)] > count[best] && !strings.ContainsRune(best, ' ') {
 		return ""
 	}
-	if best == strings.ToUpper(best) && strings.ContainsRune(best, ' ') { // the capitals of a menu or headline
+	if best == strings.ToUpper(best) && strings.ContainsRune(best, ' ') || // the capitals of a menu or headline
+		in.misread(best) {
 		return ""
 	}
 	return best
+}
+
+// spellings yields the runs of words in a text that a folded name consists of, without the characters around them.
+func spellings(text, name string, fold func(word string) string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		words := strings.Fields(text)
+		words = words[:min(len(words), maxWritten)]
+		for i := range words {
+			whole := fold(words[i])
+			for n := i + 1; whole != "" && strings.HasPrefix(name, whole); n++ {
+				if whole == name && !yield(strings.Trim(strings.Join(words[i:n], " "), wrapping)) {
+					return
+				}
+				if whole == name || n == len(words) {
+					break
+				}
+				whole += fold(words[n])
+			}
+		}
+	}
 }
 
 // The characters around a name in running text, without and with quotation marks.
@@ -390,7 +393,47 @@ func copyrightOwner(line string) string {
 	if copyrightSign.MatchString(line) {
 		line = copyrightHead.ReplaceAllString(line, "")
 	}
-	return trimmed(strings.Trim(copyrightTail.ReplaceAllString(line, ""), outside))
+	for from := 0; ; {
+		m := copyrightTail.FindStringIndex(line[from:])
+		if m == nil {
+			break
+		}
+		end := from + m[0]
+		if line[end] == '.' {
+			if from = end + 1; !sentenceEnds(line[:end], strings.TrimSpace(line[from:])) {
+				continue
+			}
+			end++ // unpunctuated decides about it
+		}
+		line = line[:end]
+		break
+	}
+	return trimmed(unpunctuated(line))
+}
+
+var (
+	// initial is an abbreviated word in front of the rest of a name: Dr., St., J., Sp., Gebr.
+	initial = lazyregexp.New(`(?i)^(?:` + tables.Any("abbreviation") + `)$|(?:^|[\s.])\pL{1,2}$`)
+	// goesOn matches what continues a legal form behind a period: & Co. KG, de C.V., Sp. k.
+	goesOn = lazyregexp.New(`(?i)^(?:[&+]|(?-i:\p{Ll})|(?:şti|` + tables.Any("legalForm") + `)(?:[\s.,]|$))`)
+	// shortened is the end of a name that a period belongs to: Co., S.A., Sp. k.
+	shortened = lazyregexp.New(`(?i)\s(?:` + tables.Any("abbreviation") + `)$|\.\s?\pL$`)
+)
+
+// sentenceEnds reports whether a period behind the name of an owner ends it.
+func sentenceEnds(owner, rest string) bool {
+	isForm := legalForm.MatchString(owner)
+	return (isForm || !initial.MatchString(owner)) &&
+		!((isForm || abbreviated.MatchString(owner+".")) && goesOn.MatchString(rest))
+}
+
+// unpunctuated returns a text without the characters around it, but with the period of an abbreviation.
+func unpunctuated(text string) string {
+	out := strings.Trim(text, outside)
+	if strings.HasPrefix(text[strings.Index(text, out)+len(out):], ".") && shortened.MatchString(out) {
+		out += "."
+	}
+	return out
 }
 
 // copyrightLines returns the copyright lines of a document, last first.

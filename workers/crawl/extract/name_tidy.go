@@ -55,6 +55,9 @@ var webHost = lazyregexp.New(`(?i)(^|\s)www\.`)
 // sentenceEnd separates the sentences of a slogan: "Acme.com. Spend less. Smile more."
 var sentenceEnd = lazyregexp.New(`[.,!?:]\s+|[，。！？、]`)
 
+// partners matches a name that lists persons: Baker, Hill & Moss.
+var partners = lazyregexp.New(`,\s\p{Lu}\S*\s&\s\p{Lu}`)
+
 // hostedOn is the end of a title that has the site last: "Say Why on Acme".
 var hostedOn = lazyregexp.New(`(?i)^.+?\s(?:` + tables.Any("hostedOn") + `)\s+(\S+(?:\s\S+){0,3})$`)
 
@@ -64,7 +67,7 @@ func sentence(text string, in Input) string {
 	if m := hostedOn.FindStringSubmatch(text); m != nil && in.fit(text) < exactFit && in.fit(m[1]) >= exactFit {
 		return m[1]
 	}
-	if len(strings.Fields(text)) > shortWords || beyondASCII(text) > 0 {
+	if (len(strings.Fields(text)) > shortWords || beyondASCII(text) > 0) && !partners.MatchString(text) {
 		for part := range strings.SplitSeq(sentenceEnd.ReplaceAllString(text, "\n"), "\n") {
 			if in.fit(part) >= exactFit {
 				return part
@@ -121,10 +124,11 @@ func tidyName(text string, in Input) string {
 			text = short
 		}
 	}
-	for range 2 { // "Acme Co., Ltd."
+	for i := range 2 { // "Acme Co., Ltd."
 		short := legalForm.ReplaceAllString(legalPair.ReplaceAllString(text, "$1"), "")
 		short = strings.TrimRight(legalTail.ReplaceAllString(legalHead.ReplaceAllString(short, ""), ""), " ,")
 		if short == text || dangling.MatchString(short) || theCompany.MatchString(text) || !said(short, in) ||
+			i == 0 && company.MatchString(strings.TrimPrefix(text, short)) && !in.writes(short, text) ||
 			in.nameFit(short) < in.nameFit(text) && !isDomain(short, in) {
 			break
 		}
@@ -159,6 +163,8 @@ var (
 	dangling = lazyregexp.New(`(?i)(?:^|\s)(?:` + tables.Any("dangling") + `)$`)
 	// theCompany is a name of which Company is a part.
 	theCompany = lazyregexp.New(`(?i)^the\s.*\s(?:company|co\.?|corporation)$`)
+	// company matches the words at the end of a name that are its legal form, or a part of it: Abercrombie & Fitch Co.
+	company = lazyregexp.New(`(?i)^\s(?:company|co\.?)$`)
 	// lastDot is a period at the end that belongs to no abbreviation.
 	lastDot     = lazyregexp.New(`^(.*\pL\pL\pL)\s*\.$`)
 	abbreviated = lazyregexp.New(`(?i)\s(?:` + tables.Any("abbreviation") + `)\.$`)
@@ -253,6 +259,13 @@ func said(short string, in Input) bool {
 		strings.Contains(Folded(in.Page.Meta("og:title", "og:site_name")), f))
 }
 
+// writes reports whether the page writes a name without its legal form.
+func (in Input) writes(short, whole string) bool {
+	text := strings.ToLower(in.Page.Title + "\n" + in.Page.Meta("og:site_name") + "\n" + in.Page.Text)
+	whole = strings.ToLower(strings.TrimRight(whole, "."))
+	return strings.Count(text, strings.ToLower(short)) > strings.Count(text, whole)
+}
+
 // initials reports whether an abbreviation consists of a name's initials.
 func initials(name, short string) bool {
 	var b strings.Builder
@@ -310,7 +323,7 @@ func titleSegments(title string) []string {
 var logoWords = lazyregexp.New(`(?i)\b(` + tables.Any("logoWords") + `)\b|(?:ロゴ|标志|標誌|로고|логотип)`)
 
 func withoutLogoWords(alt string) string {
-	return trimmed(strings.Trim(page.Clean(logoWords.ReplaceAllString(alt, " "), maxNameRunes+1), outside))
+	return trimmed(unpunctuated(page.Clean(logoWords.ReplaceAllString(alt, " "), maxNameRunes+1)))
 }
 
 func mentionsLogo(im page.Image) bool {

@@ -56,7 +56,7 @@ func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 	score += fontScore * flag(len(r.Fonts) > 0)
 	score += linkScore * min(1, float64(len(r.Links))/fullLinks)
 	score += bannerScore * flag(len(r.Images) > 0)
-	score += companyScore * float64(companyFilled(r.Company)) / companyFields
+	score += companyScore * companyFilled(r.Company) / companyFields
 	score /= sumOfScores
 	if r.Description != nil && waiting.MatchString(*r.Description) {
 		score *= waitingFactor
@@ -121,16 +121,14 @@ func bothThemes(logos []eventschemas.Logo) bool {
 	return light && dark
 }
 
-func companyFilled(c *eventschemas.Company) int {
+func companyFilled(c *eventschemas.Company) float64 {
 	if c == nil {
 		return 0
 	}
-	n := 0
+	n := 0.0
 	for _, filled := range []bool{c.Employees != nil, c.FoundedYear != nil, c.Kind != nil, c.Location != nil,
 		len(c.Industries) > 0} {
-		if filled {
-			n++
-		}
+		n += flag(filled)
 	}
 	return n
 }

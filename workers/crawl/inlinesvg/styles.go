@@ -1,6 +1,7 @@
 package inlinesvg
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -213,15 +214,11 @@ func parse(text string) map[string]string {
 // size returns an svg element's size on the page in CSS pixels, 0 if unknown: the style goes before the attributes.
 func (w *writer) size(svg *html.Node) (width, height float64) {
 	side := func(property string) float64 {
+		styled := 0.0
 		if w.cascade != nil {
-			if v := Length(w.cascade.Value(svg, property)); v > 0 {
-				return v
-			}
+			styled = Length(w.cascade.Value(svg, property))
 		}
-		if v := Length(Inline(svg, property)); v > 0 {
-			return v
-		}
-		return Length(attr(svg, property))
+		return cmp.Or(max(styled, 0), max(Length(Inline(svg, property)), 0), Length(attr(svg, property)))
 	}
 	return side("width"), side("height")
 }

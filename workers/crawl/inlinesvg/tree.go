@@ -1,6 +1,7 @@
 package inlinesvg
 
 import (
+	"cmp"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -11,19 +12,11 @@ import (
 var camel = tables.Map("camel")
 
 // name returns an element's name in the case of SVG.
-func name(n *html.Node) string {
-	if right, ok := camel[n.Data]; ok {
-		return right
-	}
-	return n.Data
-}
+func name(n *html.Node) string { return cmp.Or(camel[n.Data], n.Data) }
 
 func attributeName(key string) string {
 	key = strings.TrimPrefix(key, "xlink:")
-	if right, ok := camel[key]; ok {
-		return right
-	}
-	return key
+	return cmp.Or(camel[key], key)
 }
 
 func attr(n *html.Node, key string) string {

@@ -480,3 +480,27 @@ func FuzzDataURL(f *testing.F) {
 		}
 	})
 }
+
+// A logo with letters that only browsers have is kept as the vector alone, behind one that can be drawn in all formats.
+func TestSelect_LettersOfOtherScripts_AreStoredAsTheVector(t *testing.T) {
+	const open = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 30">`
+	read := func(score float64, svg string) (*logofinder.Image, error) {
+		return logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, score), []byte(svg))
+	}
+	lettered := testmust.Get(read(80, open+`<text x="2" y="25" font-size="24" fill="#0b5fff">星野電</text></svg>`))(t)
+	drawn := testmust.Get(read(60, open+`<path d="M0 0h60v30L30 9z" fill="#d60"/></svg>`))(t)
+	weak := testmust.Get(read(45, open+`<path d="M0 0h80v9L30 30z" fill="#0a6"/></svg>`))(t)
+	stored := testmust.Get(lettered.Store(t.Context(), shelf{}))(t)
+	if len(stored.Formats) != 1 || stored.Formats[0].Format != "svg" || stored.Type != "logo" || len(lettered.Colors.Inks) == 0 ||
+		lettered.Colors.Inks[0].Color.Hex() != "#0b5fff" {
+		t.Errorf("stored as %+v, with the colors %+v", stored, lettered.Colors)
+	}
+	for _, c := range []struct{ other, first *logofinder.Image }{{drawn, drawn}, {weak, lettered}} {
+		if s := logofinder.Select([]*logofinder.Image{lettered, c.other}); len(s.Chosen) != 2 || s.Chosen[0] != c.first {
+			t.Errorf("chosen are %d, and the first has the score %v", len(s.Chosen), s.Chosen[0].Score)
+		}
+	}
+	if _, err := read(80, open+`<path d="M0 0h4v4z"/><foreignObject width="90" height="30">Acme</foreignObject></svg>`); !errors.Is(err, logofinder.ErrNotLogo) {
+		t.Errorf("HTML: %v", err)
+	}
+}

@@ -51,16 +51,18 @@ type Image struct {
 	Format        imaging.Format
 	Width, Height int // pixels; 0 for a vector without a size
 
-	SVG    []byte         // rebuilt; nil for a raster
-	Raster *image.NRGBA   // at most readSide pixels long; a vector is drawn analysisSide pixels long
-	Colors colors.Palette // of its ink
-	Theme  string         // of its ink: light, dark, or "" if its background decides
-	Clear  bool           // its background is transparent
-	Hash   uint64         // perceptual
-	Sum    [32]byte       // of the original file, or of the part that is used
-	thumb  *thumb
-	aspect float64 // of its ink, width to height
-	draw   Renderer
+	SVG []byte // rebuilt; nil for a raster
+	// Lettered is set for a vector with letters that only browsers have. Raster is a sketch of it, and is not stored.
+	Lettered bool
+	Raster   *image.NRGBA   // at most readSide pixels long; a vector is drawn analysisSide pixels long
+	Colors   colors.Palette // of its ink
+	Theme    string         // of its ink: light, dark, or "" if its background decides
+	Clear    bool           // its background is transparent
+	Hash     uint64         // perceptual
+	Sum      [32]byte       // of the original file, or of the part that is used
+	thumb    *thumb
+	aspect   float64 // of its ink, width to height
+	draw     Renderer
 }
 
 // DataURL decodes a URL that contains the image itself.
@@ -138,6 +140,7 @@ type File struct {
 	width, height int // pixels, according to its header; 0 for a vector without a size
 	sum           [sha256.Size]byte
 	svg           []byte // rebuilt; nil for a raster
+	lettered      bool   // see Image.Lettered
 	draw          Renderer
 
 	Pixels *image.NRGBA // the pixels of a raster, or of a vector drawn analysisSide pixels long
@@ -149,7 +152,7 @@ func (f *File) Bytes() int64 { return int64(len(f.Pixels.Pix) + len(f.svg)) }
 // Open decodes a file, or the part of a sprite of vectors. sprites reports whether As may cut a raster into pieces. The
 // format is determined from the bytes: a web page in place of a missing icon fails.
 //
-// Errors: as imaging and of package inlinesvg, the errors of the renderer, ErrNotLogo for a vector of text, ctx.Err().
+// Errors: as imaging and of package inlinesvg, the errors of the renderer, ErrNotLogo for a vector of HTML, ctx.Err().
 func Open(ctx context.Context, draw Renderer, data []byte, part *inlinesvg.Sprite, sprites bool) (*File, error) {
 	if part != nil {
 		cut, err := inlinesvg.Cut(data, *part)
@@ -176,10 +179,15 @@ func (f *File) drawVector(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if info.Text {
-		return fmt.Errorf("%w: it consists of text", ErrNotLogo)
+	if info.Lost {
+		return fmt.Errorf("%w: it consists of HTML", ErrNotLogo)
 	}
 	f.svg, f.width, f.height = clean, 0, 0
+	if f.lettered = info.Text; f.lettered {
+		if clean, err = svg.Sketch(clean); err != nil {
+			return err
+		}
+	}
 	if info.Width != nil && info.Height != nil {
 		f.width, f.height = *info.Width, *info.Height
 	}
@@ -191,7 +199,7 @@ func (f *File) drawVector(ctx context.Context, data []byte) error {
 // imaging.ErrTooLarge for a sprite, ErrNotLogo, ErrDefault.
 func (f *File) As(c Candidate) (*Image, error) {
 	p := &Image{Candidate: c, Format: f.format, Width: f.width, Height: f.height, SVG: f.svg, Raster: f.Pixels,
-		Sum: f.sum, draw: f.draw}
+		Sum: f.sum, draw: f.draw, Lettered: f.lettered}
 	if c.Crop != nil {
 		p.Sum = sha256.Sum256(fmt.Appendf(p.Sum[:], "%v", *c.Crop))
 	}

@@ -24,6 +24,9 @@ const (
 	// sureScore is the score from which a mark has the type logo; below, its type is "other". A declared logo reaches
 	// it.
 	sureScore = 40.0
+	// letteredMinus lets a logo that can be drawn in every format precede one that only browsers draw whole, unless the
+	// page shows only that one as its logo.
+	letteredMinus = 30.0
 )
 
 // Selection is the result for the images that were read.
@@ -92,7 +95,7 @@ func better(a, b *Image) int {
 
 // grade returns the quality of a file's form: vectors are better than pixels, and more pixels are better.
 func (p *Image) grade() int {
-	if p.SVG != nil {
+	if p.SVG != nil && !p.Lettered {
 		return math.MaxInt
 	}
 	return p.Width * p.Height
@@ -100,6 +103,9 @@ func (p *Image) grade() int {
 
 // rank returns the candidate's score, corrected by the actual file: a page may declare 180 pixels and serve 32.
 func (p *Image) rank() float64 {
+	if p.Lettered {
+		return p.Score - letteredMinus
+	}
 	if p.SVG != nil || p.Side == 0 && p.Kind == Mark {
 		return p.Score
 	}
@@ -117,8 +123,8 @@ func (s *selector) keep(chosen []*Image, p *Image, limit int) []*Image {
 		both := have.ByConvention && p.ByConvention // a drawing that the site declares in any size is its own
 		have.ByConvention, p.ByConvention = both, both
 		switch {
-		case have.SVG == nil && p.SVG != nil:
-			s.drop(have, "the same drawing as a vector")
+		case have.SVG == nil && p.SVG != nil && !p.Lettered, have.Lettered && !p.Lettered:
+			s.drop(have, "the same drawing as a vector, or in full")
 		case have.SVG == nil && have.side() < smallSide && p.side() >= 2*have.side():
 			s.drop(have, "the same drawing as a larger one")
 		default:
@@ -145,10 +151,8 @@ func (p *Image) alike(q *Image) bool {
 	if len(a) > 0 && len(b) > 0 && imaging.DeltaE(a[0].Color, b[0].Color) > sameInk {
 		return false
 	}
-	if imaging.HashDistance(p.Hash, q.Hash) <= sameHash && near(p.aspect, q.aspect) {
-		return true
-	}
-	return near(p.ratio(), q.ratio()) && p.thumb.difference(q.thumb) < sameThumb
+	return imaging.HashDistance(p.Hash, q.Hash) <= sameHash && near(p.aspect, q.aspect) ||
+		near(p.ratio(), q.ratio()) && p.thumb.difference(q.thumb) < sameThumb
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < square*max(a, b) }

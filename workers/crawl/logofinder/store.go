@@ -36,15 +36,17 @@ func (p *Image) Store(ctx context.Context, to Assets) (eventschemas.Logo, error)
 		theme := p.Theme
 		logo.Theme = &theme
 	}
-	var rungs []*image.NRGBA
+	var rungs []*image.NRGBA // none of a vector that only browsers draw whole
 	if p.SVG != nil {
 		asset, err := put(ctx, to, p.SVG, "svg", p.Width, p.Height, p.Clear)
 		if err != nil {
 			return logo, err
 		}
 		logo.Formats = append(logo.Formats, asset)
-		if rungs, err = p.rungs(ctx); err != nil {
-			return logo, err
+		if !p.Lettered {
+			if rungs, err = p.rungs(ctx); err != nil {
+				return logo, err
+			}
 		}
 	} else {
 		rungs = []*image.NRGBA{imaging.Scale(p.Raster, storedSide)}

@@ -37,10 +37,7 @@ func (g *gatherer) placeholder(u *url.URL) bool {
 	if len(words) == 0 || slices.Contains(g.site.Labels(), strings.ToLower(stem)) || has(words, logoWords) {
 		return false
 	}
-	if has(words, placeholderWords) {
-		return true
-	}
-	return has(words, blanks) && !slices.ContainsFunc(words,
+	return has(words, placeholderWords) || has(words, blanks) && !slices.ContainsFunc(words,
 		func(w string) bool { return !slices.Contains(blanks, w) && !slices.Contains(fillers, w) })
 }
 

@@ -156,9 +156,10 @@ func (at place) shown(n *html.Node) place {
 		switch {
 		case responsive && prefix == "dark":
 			dark = utility
-		case responsive && slices.Contains(wideScreens, prefix) && slices.Contains(displays, utility), bootstrapShow(c):
+		case responsive && slices.Contains(wideScreens, prefix) && slices.Contains(displays, utility),
+			slices.Contains(displays, bootstrapDisplay(c)):
 			show = true
-		case responsive && slices.Contains(wideScreens, prefix) && utility == "hidden", bootstrapNarrow(c),
+		case responsive && slices.Contains(wideScreens, prefix) && utility == "hidden", bootstrapDisplay(c) == "none",
 			slices.Contains(narrowClasses, c):
 			at.narrow = true
 		case slices.Contains(hiddenClasses, c):
@@ -225,15 +226,11 @@ var (
 	wideScreens   = []string{"sm", "md", "lg", "xl", "2xl", "tablet", "desktop", "laptop", "tablet-and-up"}
 )
 
-// bootstrapShow reports whether a class shows an element again on wider screens: d-md-block.
-func bootstrapShow(class string) bool {
-	parts := strings.Split(class, "-")
-	return len(parts) >= 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) &&
-		slices.Contains(displays, strings.Join(parts[2:], "-"))
-}
-
-// bootstrapNarrow reports whether a class hides an element on wider screens: d-md-none.
-func bootstrapNarrow(class string) bool {
-	parts := strings.Split(class, "-")
-	return len(parts) == 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) && parts[2] == "none"
+// bootstrapDisplay returns how a class displays an element on wider screens, such as block for d-md-block, or "".
+func bootstrapDisplay(class string) string {
+	rest, _ := strings.CutPrefix(class, "d-")
+	if screen, display, ok := strings.Cut(rest, "-"); ok && rest != class && slices.Contains(wideScreens, screen) {
+		return display
+	}
+	return ""
 }

@@ -90,9 +90,21 @@ type dossier struct {
 // input is the gathered data of one site, with queries for facts about the company.
 type input struct{ extract.Input }
 
+// facts are what Decide returns.
+type facts struct {
+	company  *eventschemas.Company
+	evidence []eventschemas.Evidence
+}
+
 // Decide decides the facts about the company: the declarations and statements of its own site, and the data set's entry
 // for its domain. Domain endings that are reserved for one kind of organization decide its kind.
-func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventschemas.Evidence) {
+func Decide(of extract.Input) (*eventschemas.Company, []eventschemas.Evidence) {
+	out := extract.Once(of, "company", func() facts { return decide(of) })
+	return out.company, out.evidence
+}
+
+func decide(of extract.Input) facts {
+	var evidence []eventschemas.Evidence
 	in := input{of}
 	d := &dossier{in: in, name: in.ownName()}
 	d.known()
@@ -106,7 +118,7 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 		d.kinds = append(d.kinds, d.owners...)
 	}
 	d.settle()
-	company = eventschemas.EmptyCompany()
+	company := eventschemas.EmptyCompany()
 	note := func(field, source, method string, confidence float64) {
 		evidence = append(evidence, eventschemas.Evidence{Field: "company." + field, Source: source, Method: method,
 			Confidence: extract.Round2(confidence)})
@@ -141,7 +153,7 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 		company.Industries = append(company.Industries, w.class.Industry(w.score))
 		note("industries", w.source, w.method, w.score)
 	}
-	return company, evidence
+	return facts{company, evidence}
 }
 
 // known adds the data set's entry for the domain.

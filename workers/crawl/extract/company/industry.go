@@ -11,7 +11,6 @@ import (
 	"letterhead/workers/crawl/industry"
 	"letterhead/workers/crawl/linkeddata"
 	"letterhead/workers/crawl/page"
-	"letterhead/workers/crawl/postal"
 	"letterhead/workers/crawl/sp500"
 )
 
@@ -206,7 +205,7 @@ func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
 	}
 	add(inPage, in.Page.Meta("keywords", "news_keywords"), keywordsCount)
 	add(inPage, strings.Join(in.Page.Headings, " . "), headingCounts)
-	add(inPage, subheadings(in.Page), subheadingsCount)
+	add(inPage, in.subheadings(), subheadingsCount)
 	add(inPage, in.Page.Text, bodyCounts)
 	return out
 }
@@ -269,10 +268,10 @@ func menuText(p *page.Page) string {
 }
 
 // subheadings returns the headings of a page below the first level.
-func subheadings(p *page.Page) string {
+func (in input) subheadings() string {
 	var all []string
-	for _, l := range postal.Lines(p.Root) {
-		if l.Heading && !slices.Contains(p.Headings, l.Text) {
+	for _, l := range in.lines(in.Page) {
+		if l.Heading && !slices.Contains(in.Page.Headings, l.Text) {
 			all = append(all, l.Text)
 		}
 	}

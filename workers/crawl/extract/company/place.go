@@ -94,9 +94,17 @@ func (d *dossier) suits(c postal.Country) bool {
 // placeLabel matches a line that states a place: "Location: Leeds".
 var placeLabel = lazyregexp.New(`(?i)^(?:` + tables.Any("placeLabels") + `)\s?[:：]\s?([^:]{2,60})$`)
 
-// labelled reads the place in the only line of a page that states one. Several such lines list branches, events or jobs.
+// occasion matches what is near the place of an event or a job, but not near that of a company.
+var occasion = lazyregexp.New(`(?im)` + tables.Any("occasion"))
+
+// occasions are the schema.org types of what takes place somewhere.
+var occasions = tables.List("occasions")
+
+// labelled reads the place in the only line of a page that states one. Several such lines list branches, events or
+// jobs, and a line with a date belongs to one event.
 func (d *dossier) labelled(x prose, brand []string) {
 	var found []string
+	near := d.in.Page.Title
 	for i, l := range x.lines {
 		m := placeLabel.FindStringSubmatch(l.Text)
 		if m == nil && i > 0 && placeLabel.MatchString(x.lines[i-1].Text+": x") {
@@ -104,9 +112,11 @@ func (d *dossier) labelled(x prose, brand []string) {
 		}
 		if m != nil {
 			found = append(found, strings.Trim(m[len(m)-1], " ."))
+			near += "\n" + strings.Join(textsOf(x.lines[max(0, i-linesAbove):min(len(x.lines), i+linesAbove)]), "\n")
 		}
 	}
-	if len(found) != 1 || d.in.isArticle() || slices.Contains(brand, extract.Folded(found[0])) {
+	if len(found) != 1 || d.in.isArticle() || slices.Contains(brand, extract.Folded(found[0])) ||
+		occasion.MatchString(near) || d.in.hasObject(occasions) {
 		return
 	}
 	city, state, country, ok := postal.Seat(found[0])

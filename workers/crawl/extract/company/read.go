@@ -100,7 +100,7 @@ func (d *dossier) readPages() {
 		if i >= maxReadPages || p.Root == nil {
 			continue
 		}
-		x := prose{role: atHome, source: evidenceOf(p), lines: postal.Lines(p.Root)}
+		x := prose{role: atHome, source: evidenceOf(p), lines: d.in.lines(p)}
 		limit := maxHomeLines
 		if i > 0 {
 			x.role, limit = roleOf(p), maxOtherLines
@@ -128,6 +128,14 @@ func (d *dossier) readPages() {
 		d.addresses(x, brand)
 		d.labelled(x, brand)
 	}
+}
+
+// lines returns the lines of a page, which the caller may change.
+func (in input) lines(p *page.Page) []postal.Line {
+	if p != in.Page {
+		return postal.Lines(p.Root)
+	}
+	return slices.Clone(extract.Once(in.Input, "lines", func() []postal.Line { return postal.Lines(p.Root) }))
 }
 
 // unhidden returns the lines without those that may state a fact and that the

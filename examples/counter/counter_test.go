@@ -10,8 +10,8 @@ import (
 
 // kernel lists the packages of this module that the program may depend on.
 var kernel = []string{
-	"commands/streamwriter", "examples/counter", "internal/delay", "internal/disk", "internal/eventlog",
-	"internal/eventlog/esdb", "internal/eventlog/sqlite", "internal/sqlitemutex", "internal/sqlstore",
+	"commands/streamwriter", "examples/counter", "internal/deadline", "internal/delay", "internal/disk",
+	"internal/eventlog", "internal/eventlog/esdb", "internal/eventlog/sqlite", "internal/sqlitemutex", "internal/sqlstore",
 	"internal/telemetry", "projections", "projections/engine",
 }
 

@@ -170,7 +170,8 @@ func Framed(data []byte, f Frame) ([]byte, error) {
 }
 
 // Cropped rebuilds an SVG as Sanitize does, and shows only a box of it, given in pixels of a drawing of some size.
-// An SVG without a size, or whose width and height have another ratio than its view box, is not cropped. Errors: as Sanitize.
+// An SVG without a size, or whose width and height have another ratio than its view box, is not cropped. Errors: as
+// Sanitize.
 func Cropped(data []byte, to image.Rectangle, drawn image.Point) ([]byte, error) {
 	d, _, err := rebuilt(data, false)
 	if err != nil {

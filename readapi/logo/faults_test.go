@@ -13,6 +13,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
+	"letterhead/internal/svg"
 	"letterhead/internal/testmust"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
@@ -61,11 +62,13 @@ func TestDraw_FaultyFile_UsesNext(t *testing.T) {
 	}
 }
 
+// lettered has letters that only browsers draw.
+const lettered = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 30"><path d="M0 0h9v9H0z"/><text x="10" y="25" font-size="24">電機</text></svg>`
+
 // Letters that no embedded font has are drawn by browsers only: the vector is answered as it is, and nothing drawn of it.
 func TestDraw_LettersOfOtherScripts_AreOnlyInTheVector(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const lettered = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 30"><path d="M0 0h9v9H0z"/><text x="10" y="25" font-size="24">電機</text></svg>`
 	vector := w.put([]byte(lettered), "svg")
 	square := request(64, imaging.SVG)
 	square.Type = logo.Full
@@ -83,6 +86,35 @@ func TestDraw_LettersOfOtherScripts_AreOnlyInTheVector(t *testing.T) {
 				t.Errorf("%s: %q, want the icon", format, p.Fallback)
 			}
 		}
+	}
+}
+
+// A vector with such letters is read and parsed once, not for each request.
+func TestDraw_LettersOfOtherScripts_AreFoundOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vector := w.put([]byte(lettered), "svg")
+	for _, o := range []logo.Options{request(64, imaging.PNG), onPage(logo.Full, nearBlack, 64, imaging.WebP)} {
+		w.draw(brandOf(iconOf("", vector)), o)
+		read := w.files.read.Load()
+		if p := w.draw(brandOf(iconOf("", vector)), o); p.Fallback != logo.Monogram || w.files.read.Load() != read {
+			t.Errorf("%s: the fallback is %q, and the file is read again", o.Format, p.Fallback)
+		}
+	}
+	if n := w.vectors.drawn.Load(); n > 0 {
+		t.Errorf("the vector is drawn %d times, without its letters", n)
+	}
+}
+
+// The square around a vector has all of its letters.
+func TestDraw_LettersOfOtherScripts_AreInTheSquare(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.draw(brandOf(iconOf("", w.put([]byte(lettered), "svg"))), request(64, imaging.SVG))
+	sketch := testmust.Get(svg.Sketch(p.Body))(t)
+	ink := imaging.Ink(testmust.Get(w.vectors.Render(t.Context(), sketch, 90))(t))
+	if middle := (ink.Min.X + ink.Max.X) / 2; middle < 43 || middle > 47 || ink.Dx() < 50 {
+		t.Errorf("the ink is in %v of 90 pixels: %s", ink, p.Body)
 	}
 }
 

@@ -25,7 +25,8 @@ type alternative struct {
 
 // drawOn draws the logo for a background: the first alternative that is legible there; else the first one whose
 // swallowed inks can be turned; else the first one that is legible on a plate, unless the request excludes plates; else
-// the one of which most is seen. Inks without enough contrast get it if they can. ok is false if none of them can be drawn. Errors: those of Draw.
+// the one of which most is seen. Inks without enough contrast get it if they can. ok is false if none of them can be
+// drawn. Errors: those of Draw.
 func (r *Renderer) drawOn(ctx context.Context, b Brand, o Options) (img Image, ok bool, err error) {
 	var all []alternative
 	order := inOrder(b.Logos, o, nil)

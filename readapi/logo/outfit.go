@@ -164,6 +164,11 @@ const centeredSide = 256
 // off returns how far the middle of a vector's ink is from the middle of the vector, as shares of its width and height;
 // zero for a vector that cannot be drawn. Errors: those of Vectors, except for faults of the file.
 func (r *Renderer) off(ctx context.Context, data []byte) (x, y float64, err error) {
+	if bytes.Contains(data, []byte("<text")) {
+		if data, err = svg.Sketch(data); err != nil {
+			return 0, 0, err
+		}
+	}
 	img, err := r.vectors.Render(ctx, data, centeredSide)
 	if err != nil {
 		if isFileFault(err) {

@@ -73,14 +73,14 @@ type Renderer struct {
 	files   Files
 	vectors Vectors
 	drawn   *variants.Store
-	faulty  *otter.Cache[variants.Key, time.Time] // variants that could not be drawn, and when
+	faulty  *otter.Cache[variants.Key, fault] // variants that could not be drawn
 }
 
 func NewRenderer(files Files, vectors Vectors, drawn *variants.Store) (*Renderer, error) {
 	if files == nil || vectors == nil || drawn == nil {
 		return nil, errors.New("logo renderer: files, vectors or variants are missing")
 	}
-	faulty, err := otter.New(&otter.Options[variants.Key, time.Time]{MaximumSize: maxFaulty})
+	faulty, err := otter.New(&otter.Options[variants.Key, fault]{MaximumSize: maxFaulty})
 	if err != nil {
 		return nil, fmt.Errorf("logo renderer: %w", err)
 	}
@@ -175,12 +175,14 @@ func (r *Renderer) made(ctx context.Context, v variant) (Image, error) {
 func (r *Renderer) get(ctx context.Context, v variant) (variants.Image, error) {
 	key := v.key()
 	made, err := r.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
-		if r.isFaulty(key) {
-			return nil, fmt.Errorf("%s %s: %w", v.source.Format, v.source.ID, errFault)
+		if is := r.fault(key); is != nil {
+			return nil, fmt.Errorf("%s %s: %w", v.source.Format, v.source.ID, is)
 		}
 		data, err := r.draw(ctx, v)
-		if errors.Is(err, errFault) {
-			r.faulty.Set(key, time.Now())
+		for _, is := range []error{errFault, errLetters} {
+			if errors.Is(err, is) {
+				r.faulty.Set(key, fault{is, time.Now()})
+			}
 		}
 		return data, err
 	})
@@ -190,10 +192,18 @@ func (r *Renderer) get(ctx context.Context, v variant) (variants.Image, error) {
 	return made, nil
 }
 
-// isFaulty reports whether a variant could not be drawn recently.
-func (r *Renderer) isFaulty(key variants.Key) bool {
-	since, ok := r.faulty.GetIfPresent(key)
-	return ok && time.Since(since) < faultyTime
+// fault is why a variant could not be drawn, errFault or errLetters, and when.
+type fault struct {
+	is    error
+	since time.Time
+}
+
+// fault returns why a variant could not be drawn recently, or nil.
+func (r *Renderer) fault(key variants.Key) error {
+	if f, ok := r.faulty.GetIfPresent(key); ok && time.Since(f.since) < faultyTime {
+		return f.is
+	}
+	return nil
 }
 
 // fallback returns the replacement for a missing logo.

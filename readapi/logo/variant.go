@@ -179,6 +179,11 @@ func isFileFault(err error) bool {
 }
 
 func (r *Renderer) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, error) {
+	if v.source.Format == imaging.SVG && v.format != imaging.SVG && bytes.Contains(data, []byte("<text")) {
+		if _, info, err := svg.Sanitize(data); err == nil && info.Text {
+			return nil, errLetters
+		}
+	}
 	switch {
 	case v.kind == kindTurnable:
 		return r.turnable(ctx, data, v)
@@ -210,22 +215,17 @@ const minHalvedSize = 256
 //
 // A size that took too much is remembered for a while: a request that ran out of time does not repeat it.
 func (r *Renderer) drawVector(ctx context.Context, v variant, data []byte) (*image.NRGBA, error) {
-	if bytes.Contains(data, []byte("<text")) { // few have any
-		if _, info, err := svg.Sanitize(data); err == nil && info.Text {
-			return nil, errLetters
-		}
-	}
 	for size := v.size; ; size /= 2 {
 		last := size/2 < minHalvedSize
 		tried := variant{form: form{size: size}, source: v.source, kind: kindTooExpensive}.key()
-		if !last && r.isFaulty(tried) {
+		if !last && r.fault(tried) != nil {
 			continue
 		}
 		img, err := r.vectors.Render(ctx, data, size)
 		if last || !errors.Is(err, imaging.ErrTooLarge) {
 			return img, err
 		}
-		r.faulty.Set(tried, time.Now())
+		r.faulty.Set(tried, fault{errFault, time.Now()})
 	}
 }
 

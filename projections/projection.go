@@ -85,11 +85,12 @@ type Fold interface {
 	// Fold folds events, in order, in memory, and returns the changes. It reads other rows from q, which may lack the
 	// changes of the last call, but of no earlier one. After an error or a panic the read model is quarantined; a
 	// failure of the database or the log makes the whole loop retry.
-	Fold(ctx context.Context, q Queryer, events []*Event) (Changes, error)
 	//
 	// If the tables hold rows (Tables.Hold), it may keep changed rows for a later call, also without events, which gives
 	// the same rows as one call with all events. What it writes nevertheless must be written again, or deleted, when
-	// the events are folded again after Reset: the checkpoint has not moved.
+	// the events are folded again after Reset: the checkpoint has not moved. On a shared database a fold that writes in
+	// each call must keep nothing, because only a checkpoint that moves keeps two leaders apart.
+	Fold(ctx context.Context, q Queryer, events []*Event) (Changes, error)
 	// Reset drops everything in memory, because the last changes will not be written.
 	Reset()
 }

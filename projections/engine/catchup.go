@@ -126,8 +126,7 @@ func (c *catchUp) fromCheckpoint(ctx context.Context, target eventlog.Position) 
 }
 
 const (
-	// heldBatches limits the batches of a build whose changed rows are held in memory and then written at once: a crash
-	// repeats as many.
+	// heldBatches limits the batches whose changed rows are held and then written at once; a crash repeats them.
 	heldBatches = 25
 	// maxHeldRows limits the rows that all read models hold, of 200 to 400 bytes each.
 	maxHeldRows = 400_000
@@ -156,11 +155,8 @@ func (p *pipeline) put(ctx context.Context, b batch) error {
 // hold decides which units hold the rows of the next batch: none after heldBatches, and if there are too many rows, all
 // but the one that has most.
 func (p *pipeline) hold() {
-	p.held++
-	all := p.held < heldBatches && !p.c.eager
-	if !all {
-		p.held = 0
-	}
+	p.held = (p.held + 1) % heldBatches
+	all := p.held > 0 && !p.c.eager
 	rows, most := 0, 0
 	for _, g := range p.c.units {
 		rows, most = rows+g.tables.Held(), max(most, g.tables.Held())
@@ -282,8 +278,7 @@ func (c *catchUp) dropFailed(ctx context.Context, failed failures, b batch) erro
 // gap reports whether events before the batch are missing in the rows of a unit, because it held some when it failed.
 func (b batch) gap(g *generation) bool { return g.position() < b.after }
 
-// alone folds a unit up to a position without holding rows. It returns the error of the event that the unit cannot fold
-// as cause.
+// alone folds a unit up to a position without holding rows. cause is the error of the event that it cannot fold.
 func (c *catchUp) alone(ctx context.Context, g *generation, upTo eventlog.Position) (cause, err error) {
 	one := &catchUp{r: c.r, units: []*generation{g}, space: c.space, eager: true}
 	_, err = one.advance(ctx, upTo)

@@ -138,8 +138,8 @@ UPDATE projections_registry SET failure = $1 WHERE name = $2 AND generation = $3
 }
 
 // checkpoint moves all generations of a loop from their positions to another, or checks only their positions if that is
-// 0. It is part of every live batch, so it is one statement for all of them. Errors: errDeposed if one of them is not at the position or in the state that this
-// node knows; then nothing of the batch may be written.
+// 0. It is part of every live batch, so it is one statement for all of them. Errors: errDeposed if one of them is not
+// at the position or in the state that this node knows; then nothing of the batch may be written.
 func checkpoint(ctx context.Context, tx *sqlstore.Tx, units []*generation, to eventlog.Position) error {
 	if to > math.MaxInt64 {
 		return fmt.Errorf("checkpoint: position %d exceeds the range of the database", to)

@@ -22,8 +22,7 @@ const (
 	intoAccounts   = `{accounts} (no, account, balance, revision`
 	upsertAccounts = `ON CONFLICT (no) DO UPDATE SET balance = excluded.balance, revision = excluded.revision`
 
-	intoPeriods = `{periods} (position, type, month, at)`
-
+	intoPeriods   = `{periods} (position, type, month, at)`
 	deleteEntries = `DELETE FROM {entries} WHERE position >= $1`
 	deletePeriods = `DELETE FROM {periods} WHERE position >= $1`
 
@@ -42,12 +41,13 @@ type fold struct {
 	tables   *projections.Tables
 	accounts *projections.Rows[string, standing]
 	wide     bool
+	shared   bool // another leader may write too, so that entries must not be ahead of the checkpoint
 	again    bool // the next events may have rows: they were folded before, and the checkpoint did not move
 
 	intoEntries, intoAccounts, upsert string
 }
 
-func newFold(t *projections.Tables, empty bool) projections.Fold {
+func newFold(t *projections.Tables, empty, shared bool) projections.Fold {
 	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, standing)) error {
 		return projections.LoadRows(ctx, q,
 			sqlFor(t, `SELECT a.no, a.account, a.balance, a.revision, a.keys FROM {accounts} a WHERE a.account`), 1,
@@ -61,7 +61,8 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 				return nil
 			})
 	}
-	f := &fold{tables: t, again: true, accounts: projections.NewRows(keptRows, empty, strings.Compare, load),
+	f := &fold{tables: t, shared: shared, again: true,
+		accounts:    projections.NewRows(keptRows, empty, strings.Compare, load),
 		intoEntries: t.SQL(intoEntries + ")"), intoAccounts: t.SQL(intoAccounts + ", keys)"),
 		upsert: upsertAccounts + ", keys = excluded.keys"}
 	if f.wide = t.Version == wideVersion; f.wide {
@@ -128,7 +129,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 		}
 		return insert(ctx, tx, f.tables.SQL(intoPeriods), "", periods)
 	})
-	if f.tables.Keep(f.accounts.Changed()) {
+	if !f.shared && f.tables.Keep(f.accounts.Changed()) {
 		f.accounts.Hold()
 		return projections.Changes{Write: write}, nil
 	}

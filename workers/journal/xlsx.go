@@ -179,7 +179,8 @@ func (x *xlsxEncoder) close(*balances) error {
 		{"xl/styles.xml", `<styleSheet ` + mainNS + `><numFmts count="` + strconv.Itoa(decimalsStyle+books.MaxDecimals) +
 			`">` + formats + `</numFmts><fonts count="1"><font/></fonts><fills count="2">` +
 			`<fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill></fills>` +
-			`<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs><cellXfs><xf xfId="0"/>` + styles + `</cellXfs></styleSheet>`},
+			`<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs><cellXfs><xf xfId="0"/>` +
+			styles + `</cellXfs></styleSheet>`},
 	} {
 		w, err := x.zip.Create(part[0])
 		if err == nil {

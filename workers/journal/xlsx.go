@@ -73,8 +73,9 @@ func (x *xlsxEncoder) endSheet() error {
 	return err
 }
 
-// escapeLike matches what spreadsheet programs read as the escape of a character in a text.
-var escapeLike = regexp.MustCompile(`_x[0-9A-Fa-f]{4}_`)
+// escapeLike matches what spreadsheet programs read as the escape of a character in a text, but for its last character,
+// which may begin the next one.
+var escapeLike = regexp.MustCompile(`_x[0-9A-Fa-f]{4}`)
 
 // text adds a cell that is never a formula.
 func (x *xlsxEncoder) text(s string) {
@@ -176,9 +177,10 @@ func (x *xlsxEncoder) close(*balances) error {
 		{"xl/_rels/workbook.xml.rels", `<Relationships xmlns="` + packages + `/relationships">` + relations +
 			`<Relationship Id="styles" Type="` + offices + `/styles" Target="styles.xml"/></Relationships>`},
 		{"xl/styles.xml", `<styleSheet ` + mainNS + `><numFmts count="` + strconv.Itoa(decimalsStyle+books.MaxDecimals) +
-			`">` + formats + `</numFmts><fonts count="1"><font/></fonts><fills count="2"><fill/>` +
-			`<fill><patternFill patternType="gray125"/></fill></fills><borders count="1"><border/></borders>` +
-			`<cellStyleXfs count="1"><xf/></cellStyleXfs><cellXfs><xf xfId="0"/>` + styles + `</cellXfs></styleSheet>`},
+			`">` + formats + `</numFmts><fonts count="1"><font/></fonts><fills count="2">` +
+			`<fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill></fills>` +
+			`<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs><cellXfs><xf xfId="0"/>` +
+			styles + `</cellXfs></styleSheet>`},
 	} {
 		w, err := x.zip.Create(part[0])
 		if err == nil {

@@ -1,0 +1,33 @@
+package sqlite
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// With eight goroutines that compute on two processors, four turns before each commit took half a second.
+func TestTurns_OtherWorkTakesThem_AreRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taken, took := 0, 100*time.Millisecond
+		others := turns{yield: func() { taken++; time.Sleep(took) }}
+		commit := func(want int) {
+			t.Helper()
+			taken = 0
+			if others.give(); taken != want {
+				t.Errorf("%d turns, want %d", taken, want)
+			}
+		}
+		commit(1)
+		commit(0)
+		time.Sleep(turnlessFor*took - 1)
+		commit(0)
+		time.Sleep(1)
+		commit(1)
+		took = time.Millisecond
+		commit(0)
+		time.Sleep(time.Minute)
+		commit(groupTurns)
+		commit(groupTurns)
+	})
+}

@@ -152,17 +152,17 @@ func (p *pipeline) put(ctx context.Context, b batch) error {
 	return p.fold(ctx, b)
 }
 
-// hold decides which units hold the rows of the next batch: none after heldBatches, and if there are too many rows, all
-// but the one that has most.
+// hold decides which units hold the rows of the next batch. Each writes them after heldBatches, one unit after another,
+// because a transaction keeps other writers waiting; if there are too many rows, the one that has most writes them.
 func (p *pipeline) hold() {
-	p.held = (p.held + 1) % heldBatches
-	all := p.held > 0 && !p.c.eager
+	p.held++
 	rows, most := 0, 0
 	for _, g := range p.c.units {
 		rows, most = rows+g.tables.Held(), max(most, g.tables.Held())
 	}
-	for _, g := range p.c.units {
-		g.hold = all && g.state != stateLive && (rows < maxHeldRows || g.tables.Held() < most)
+	for i, g := range p.c.units {
+		due := (p.held+i*heldBatches/len(p.c.units))%heldBatches == 0
+		g.hold = !due && !p.c.eager && g.state != stateLive && (rows < maxHeldRows || g.tables.Held() < most)
 	}
 }
 

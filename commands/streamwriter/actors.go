@@ -1,6 +1,7 @@
 package streamwriter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -259,7 +260,7 @@ func (w Waiter[S]) Wait() error {
 	case <-late:
 	}
 	if t.state.move(callerLeft) {
-		return t.ctx.Err()
+		return cmp.Or(t.ctx.Err(), context.DeadlineExceeded) // the latter if a clock was set back
 	}
 	return <-t.caller // answered at the same moment
 }

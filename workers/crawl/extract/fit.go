@@ -171,7 +171,7 @@ func shortOf(label, word string) bool {
 
 var fillers = tables.Set("fillers") // words that domains usually omit
 
-const maxPieces = 8 // limits the number of words that madeOfPieces looks at
+const maxPieces = 8 // limits the number of words of a name
 
 // madeOfPieces reports whether a label consists of the beginnings of all words of a name, in order, fillers optional:
 // "la"+"times" of Los Angeles Times, "aws" of Amazon Web Services.

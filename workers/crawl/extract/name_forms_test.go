@@ -155,6 +155,8 @@ func TestName_GluedWords_AreTakenApart(t *testing.T) {
 		"a line break":            {`<title>Home</title><h1>Blue<br>Harbor</h1>`, "Blue Harbor"},
 		"blocks":                  {`<title>Home</title><h1><div>Blue</div><div>Harbor</div></h1>`, "Blue Harbor"},
 		"letters in own elements": {`<title>Home</title><h1><span>B</span>lue <b>H</b>arbor</h1>`, "Blue Harbor"},
+		"words of a table":        {`<title>Home</title><table><tr><td>Blue</td>` + strings.Repeat("<td>-</td>", 7) + `<td>Harbor</td></tr></table>`, "Blueharbor"},
+		"texts beside a dash":     {`<title>Home</title><p>Blue – Harbor</p>`, "Blueharbor"},
 		"glued everywhere":        {`<meta property="og:site_name" content="BlueHarbor"><title>BlueHarbor</title>`, "BlueHarbor"},
 	} {
 		t.Run(name, func(t *testing.T) { checkName(t, "blueharbor.example", c.body, c.want) })

@@ -350,7 +350,8 @@ func (in Input) written(label string) string {
 	return best
 }
 
-// spellings yields the runs of words in a text that a folded name consists of, without the characters around them.
+// spellings yields the runs of at most maxPieces words in a text that a folded name consists of, without the characters
+// around them.
 func spellings(text, name string, fold func(word string) string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		words := strings.Fields(text)
@@ -361,8 +362,8 @@ func spellings(text, name string, fold func(word string) string) iter.Seq[string
 				if whole == name && !yield(strings.Trim(strings.Join(words[i:n], " "), wrapping)) {
 					return
 				}
-				if whole == name || n == len(words) {
-					break
+				if whole == name || n == len(words) || n-i == maxPieces || strings.Trim(words[n], outside) == "" {
+					break // a dash or a bar separates two texts
 				}
 				whole += fold(words[n])
 			}

@@ -22,7 +22,7 @@ func TestTurns_OtherWorkTakesThem_AreRare(t *testing.T) {
 		commit(0)
 		time.Sleep(turnlessFor*took - 1)
 		commit(0)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		commit(1)
 		took = time.Millisecond
 		commit(0)

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -25,7 +26,7 @@ func TestRebuild_InterruptedWhileRowsAreHeld_SameRows(t *testing.T) {
 		e.Fill(projectionstest.NewWorld(4, 20, 20, time.Hour), 1000)
 		e.CatchUp(r)
 		live, ahead := dumps(e), 0
-		for n := int64(1); n < 700; n += 83 { // 25 batches of 10 are held
+		for n := int64(84); n < 700; n += 77 { // 25 batches of 10 are held
 			ctx, cancel := context.WithCancel(e.Context())
 			err := r.Rebuild(ctx, nil, func(p engine.Progress) {
 				if p.Events >= n {
@@ -53,12 +54,17 @@ func TestRebuild_InterruptedWhileRowsAreHeld_SameRows(t *testing.T) {
 	})
 }
 
-// entriesAhead counts the entries of the ledger that is being built which are ahead of its checkpoint.
+// entriesAhead counts the entries of the ledger that is being built which are ahead of its checkpoint. There are none if
+// the start has finished an earlier rebuild of the ledger, because the next one then leaves it out.
 func entriesAhead(t *testing.T, e *projectionstest.Env) (n int) {
 	t.Helper()
 	const building = ` FROM projections_registry WHERE name = 'ledger' AND state = 'building'`
 	var version, generation int
-	testmust.Succeed(t, e.Store.Read().QueryRow(`SELECT fold_version, generation`+building).Scan(&version, &generation))
+	err := e.Store.Read().QueryRow(`SELECT fold_version, generation`+building).Scan(&version, &generation)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0
+	}
+	testmust.Succeed(t, err)
 	testmust.Succeed(t, e.Store.Read().QueryRow(fmt.Sprintf(
 		`SELECT count(*) FROM ledger_v%d_g%d_entries WHERE position > (SELECT position%s)`, version, generation, building)).
 		Scan(&n))

@@ -289,6 +289,7 @@ func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlst
 			slog.Int("version", g.version.Number), slog.Int("generation", g.number),
 			slog.Duration("longest_write", time.Duration(r.longest.Load())))
 	}
+	r.longest.Store(0)
 	return nil
 }
 

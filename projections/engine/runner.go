@@ -55,7 +55,7 @@ type Runner struct {
 	failing atomic.Pointer[stale]
 	// full is why the last batch could not be written, if the disk was full.
 	full    atomic.Pointer[error]
-	longest atomic.Int64 // nanoseconds for which one transaction of a catch-up loop has kept other writers waiting
+	longest atomic.Int64 // nanoseconds for which one transaction of the present build has kept other writers waiting
 	metrics *metrics
 	// space is disk.At, except in tests.
 	space func(folder string) (disk.Space, error)

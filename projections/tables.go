@@ -38,8 +38,8 @@ func NewTables(model string, v *Version, generation int, position string) *Table
 	return t
 }
 
-// Hold tells the fold of these tables whether it keeps changed rows in memory when a batch ends, so that a row which
-// many batches of a build change is written once. The batch that folds them with hold false writes all that were kept.
+// Hold sets whether the fold of these tables keeps changed rows in memory when a batch ends. A build holds rows so that
+// it writes a row once for many batches. The first batch that is folded without holding writes all rows that were kept.
 func (t *Tables) Hold(hold bool) { t.hold, t.held = hold, 0 }
 
 // Keep reports whether a number of changed rows stays in memory.

@@ -14,8 +14,8 @@ var paintWords = setOf("none", "inherit", "initial", "currentcolor", "context-fi
 // colorProperties are the properties with a color, or a paint.
 var colorProperties = setOf("fill", "stroke", "color", "stop-color", "flood-color")
 
-// plainColor returns a paint, with a color of a newer form (oklch(), rgb() with spaces, …) in one that every renderer
-// supports. It returns false for what is no paint.
+// plainColor returns a paint in a form that every renderer supports: it converts colors of newer forms, such as oklch()
+// and rgb() with spaces. It reports whether the value is a paint.
 func plainColor(value string) (string, bool) {
 	lower := strings.ToLower(value)
 	switch {

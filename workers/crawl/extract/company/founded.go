@@ -81,7 +81,7 @@ var (
 		tables.Any("existed") + `)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
 	// yearWord matches a word for year after the number.
 	yearWord = lazyregexp.New(`^ ?(?:года|г\.|roku|r\.)`)
-	// madeSince matches the text after "since 1998" in which a company says what it makes.
+	// madeSince matches text such as "we have made", if it follows "since 1998".
 	madeSince = lazyregexp.New(`(?i)^[\s,]*(?:(?:we|wir|nous|noi|nosotros|nós|мы|my|vi|wij|we've)\s)?` +
 		`(?:(?:have|haben)\s)?(?:been\s)?(?:` + tables.Any("madeSince") + `)(?:[^\p{L}]|$)`)
 	// newSince matches text about what an older company has begun to do: offer deliveries, train apprentices.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/sqlstore"
 )
 
@@ -52,9 +53,9 @@ func (f *keyedFold[K, V]) Fold(ctx context.Context, q Queryer, events []*Event) 
 			return Changes{}, err
 		}
 	}
-	for _, e := range events {
-		if err := f.apply(f.rows, e); err != nil {
-			return Changes{}, e.Errorf("%w", err)
+	for i := range delay.InTurns(len(events)) {
+		if err := f.apply(f.rows, events[i]); err != nil {
+			return Changes{}, events[i].Errorf("%w", err)
 		}
 	}
 	return Changes{Write: f.table.Take(f.tables, f.rows, nil)}, nil

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+
+	"letterhead/internal/delay"
 )
 
 const (
@@ -66,6 +68,7 @@ func (s *sqliteFile) insert(ctx context.Context, tx *Tx, rows insertion) error {
 				return fmt.Errorf("insert into %s: %w", rows.into, err)
 			}
 			values = values[chunk:]
+			delay.Turn()
 		}
 		if err := stmt.Close(); err != nil {
 			return fmt.Errorf("close insert into %s: %w", rows.into, err)
@@ -77,6 +80,7 @@ func (s *sqliteFile) insert(ctx context.Context, tx *Tx, rows insertion) error {
 			return fmt.Errorf("insert into %s: %w", rows.into, err)
 		}
 		values = values[len(part):]
+		delay.Turn()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/projections"
 )
@@ -81,7 +82,7 @@ func (r *Runner) start(ctx context.Context, bounded bool,
 func (r *Runner) decodePage(p page) batch {
 	b := batch{events: make([]*projections.Event, len(p.events)), upTo: p.upTo}
 	events := make([]projections.Event, len(p.events))
-	for i := range p.events {
+	for i := range delay.InTurns(len(p.events)) {
 		b.events[i] = &events[i]
 		r.decode(&p.events[i], &events[i])
 		b.bytes += len(p.events[i].Data)

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
@@ -86,7 +87,8 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 		return projections.Changes{}, err
 	}
 	entries := make([]any, 0, len(events)*(strings.Count(f.intoEntries, ",")+1))
-	for _, e := range events {
+	for i := range delay.InTurns(len(events)) {
+		e := events[i]
 		d := describe(e)
 		s := f.accounts.Change(e.Subject)
 		if s.no == 0 {

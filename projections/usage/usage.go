@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/usage"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -120,7 +121,8 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 		s := sums[k]
 		sums[k] = Counts{Lookups: s.Lookups + c.Lookups, Searches: s.Searches + c.Searches, Logos: s.Logos + c.Logos}
 	}
-	for _, e := range events {
+	for i := range delay.InTurns(len(events)) {
+		e := events[i]
 		if err := f.days.add(e); err != nil {
 			return projections.Changes{}, e.Errorf("%w", err)
 		}

@@ -95,7 +95,7 @@ func serve(t testing.TB, settings map[string]string, replays *audit.Limits) *ser
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	s.must(err)
 	server := readapi.NewServer(api.Handler())
-	unrouted := readapi.NewUnrouted(apiConfig.BaseURL, "", apiConfig.Logger)
+	unrouted := readapi.NewUnrouted(apiConfig, apiConfig.Logger)
 	go func() { _ = server.Serve(readapi.NewListener(listener, unrouted)) }()
 	t.Cleanup(func() { s.must(server.Close()) })
 	s.url = "http://" + listener.Addr().String()

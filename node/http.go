@@ -14,6 +14,7 @@ import (
 	"letterhead/projections/brands"
 	"letterhead/projections/ledger"
 	"letterhead/readapi"
+	"letterhead/readapi/logo"
 	"letterhead/workers/signinmail"
 )
 
@@ -137,10 +138,18 @@ func openCounters(ctx context.Context, n *Node) (ratelimit.Counters, []part, err
 	return counters, []part{{"counters", counters.Run}, {"key leases", n.Models.Keys.Hold}}, nil
 }
 
+func logoHosts(c config.Config) (hosts []readapi.LogoHost) {
+	for _, h := range c.LogoHosts {
+		hosts = append(hosts, readapi.LogoHost{Host: h.Host, Profile: logo.Profile(h.Profile), Key: h.Key})
+	}
+	return hosts
+}
+
 func (n *Node) apiConfig() readapi.Config {
 	return readapi.Config{
 		BaseURL: n.Config.BaseURL, BillingURL: n.Config.BillingURL, UserAgent: n.Config.UserAgent, Plans: n.Plans,
-		LogoHost: n.Config.LogoHost, LogoTimeout: n.Config.LogoTimeout, TrustedProxies: n.Config.TrustedProxies,
+		LogoHost: n.Config.LogoHost, LogoHosts: logoHosts(n.Config), LogosPerAddress: int64(n.Config.LogosPerAddress),
+		UnlimitedLogos: n.Config.UnlimitedLogos, LogoTimeout: n.Config.LogoTimeout, TrustedProxies: n.Config.TrustedProxies,
 		CrawlTimeout: n.Config.CrawlTimeout,
 		BatchTimeout: n.Config.BatchTimeout, CrawlsPerMinute: n.Config.CrawlsPerMinute,
 		Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,

@@ -140,7 +140,7 @@ func TestAtMostEvery_RepeatsSuccessOnly(t *testing.T) {
 }
 
 func TestFront_NodeNotStarted_AnswersThatItIsStarting(t *testing.T) {
-	front := newFront(nil, readapi.NewUnrouted("https://brands.example.com", "", slog.New(slog.DiscardHandler)), nil)
+	front := newFront(nil, readapi.NewUnrouted(readapi.Config{BaseURL: "https://brands.example.com"}, slog.New(slog.DiscardHandler)), nil)
 	ask := func(path string) int {
 		w := httptest.NewRecorder()
 		front.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

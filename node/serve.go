@@ -65,7 +65,7 @@ func (v Server) Serve(ctx context.Context) error {
 		cfg = cfg.ListeningOn(listener.Addr().String())
 	}
 	v.Settings = cfg
-	unrouted := readapi.NewUnrouted(cfg.BaseURL, cfg.LogoHost, logger)
+	unrouted := readapi.NewUnrouted(readapi.Config{BaseURL: cfg.BaseURL, LogoHost: cfg.LogoHost, LogoHosts: logoHosts(cfg)}, logger)
 	unroutedAdmin := readapi.NewUnroutedAdmin(cfg.BaseURL, logger)
 	unrouted.Ready, unroutedAdmin.Ready = notStarted(), notStarted()
 	clients := readapi.NewListener(listener, unrouted)

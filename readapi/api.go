@@ -47,9 +47,12 @@ type Config struct {
 	// most 40 s, the answer is sent within the 120 s for which the proxies in deploy/ wait.
 	BatchTimeout time.Duration
 
-	LogoHost       string         // host that serves logos at its root; "" = none
-	LogoTimeout    time.Duration  // how long a logo waits for a live crawl
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For identifies the visitor
+	LogoHost        string         // host that serves logos at its root; "" = none
+	LogoHosts       []LogoHost     // further ones, with their profiles
+	LogosPerAddress int64          // logos in a minute of an address without a key, at profiles; 0 = no limit
+	UnlimitedLogos  []netip.Prefix // addresses without such a limit
+	LogoTimeout     time.Duration  // how long a logo waits for a live crawl
+	TrustedProxies  []netip.Prefix // whose X-Forwarded-For identifies the visitor
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -73,9 +76,8 @@ func (c Config) Validate() error {
 		errs = append(errs,
 			fmt.Errorf("API: BaseURL %q is not an http or https URL without a trailing slash", c.BaseURL))
 	}
-	if err == nil && parseLogoHost(c.LogoHost, u.Scheme).is(u.Host) {
-		errs = append(errs,
-			fmt.Errorf("API: LogoHost %q is the host of BaseURL, which would then serve nothing but logos", c.LogoHost))
+	if err == nil {
+		errs = append(errs, validateHosts(c, u.Host))
 	}
 	for pattern, handler := range c.Extra {
 		if !strings.HasPrefix(pattern, "/") || handler == nil {
@@ -157,9 +159,9 @@ func (d Deps) Validate() error {
 type API struct {
 	Config
 	Deps
-	secure    bool // BaseURL is https
-	logoHost  logoHost
-	logoURLs  string // prefix of a logo's URL before the domain
+	secure    bool          // BaseURL is https
+	hosts     []profileHost // of logos
+	logoURLs  string        // prefix of a logo's URL before the domain
 	webhooks  webhookPlaces
 	quick     time.Duration       // of a request without a crawl, and of everything except the crawl
 	checks    *semaphore.Weighted // requests that are being checked
@@ -187,7 +189,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	quick := min(cfg.RequestTimeout, cfg.QuickTimeout)
 	a := &API{
 		Config: cfg, Deps: deps, secure: schemeOf(cfg.BaseURL) == "https", quick: quick,
-		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost),
+		hosts: hostsOf(cfg), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost),
 		checks: semaphore.NewWeighted(maxChecks), batches: ratelimit.NewShares(maxAccountBatches),
 		ledgerTurns: semaphore.NewWeighted(ledgerReads()), ledgerReads: ratelimit.NewShares(maxAccountLedgerReads),
 		lookup: lookup.New(lookup.Config{

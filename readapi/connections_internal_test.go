@@ -27,7 +27,7 @@ func TestConnections_StalledWriter_IsEvictedLastThenFirst(t *testing.T) {
 		{"a stalled write", stalledWrite, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			open := newConnections(3, NewUnrouted("https://brands.example.com", "", slog.New(slog.DiscardHandler)))
+			open := newConnections(3, NewUnrouted(Config{BaseURL: "https://brands.example.com"}, slog.New(slog.DiscardHandler)))
 			writes, waits := &answerConn{Conn: &closing{}}, &answerConn{Conn: &closing{}}
 			for _, conn := range []*answerConn{writes, waits} {
 				if !open.admit(conn) {

@@ -60,8 +60,11 @@ func (x *exchange) admitLogo() (logoCaller, *Problem) {
 		if problem != nil || out.Keyed {
 			return problem
 		}
-		decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: out.Address},
-			plan.KeylessLogosPerMinute)
+		limit := x.logoLimit()
+		if limit == 0 {
+			return nil
+		}
+		decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: out.Address}, limit)
 		if problem == nil && !decision.Allowed {
 			problem = rateLimited("This address has requested too many logos in this minute. Send the request again after Retry-After, or with a key.",
 				decision.RetryAfter(x.api.Now()))
@@ -81,7 +84,9 @@ func (x *exchange) admitLogo() (logoCaller, *Problem) {
 // one more logo. A request with a valid key counts in usage.logos, whatever its outcome.
 func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 	sent, status := logoKey(x.request)
-	out.KeyStatus = status
+	if out.KeyStatus = status; sent == "" && status == "" {
+		sent = x.hostKey
+	}
 	if sent == "" {
 		return nil
 	}

@@ -63,16 +63,14 @@ func (a *API) iconURL(domain string) string { return a.logoURLs + url.PathEscape
 var noLogo = map[string]bool{"": true, "favicon.ico": true, "robots.txt": true, "ads.txt": true, "sitemap.xml": true,
 	".well-known": true}
 
-// logoAddress returns the part of the path that describes a logo, still percent-encoded, and false if
-// there is none. On a logo host /logo/acme.com works as on the other host, since "logo" is not a
-// domain. published reports whether the address may have any published form, unlike below /logo.
-func (x *exchange) logoAddress() (address string, published, ok bool) {
-	sent := x.request.URL.EscapedPath()
-	address, strict := strings.CutPrefix(sent, logoPath)
-	if !x.api.logoHost.is(x.request.Host) {
-		return address, false, true
+// logoAddress returns the part of the path that describes a logo, still percent-encoded, and false if there is none.
+// path is the one on a host of logos, where /logo/acme.com works as on the other host, since "logo" is not a domain; ""
+// on that host. published reports whether the address may have any published form, unlike below /logo.
+func (x *exchange) logoAddress(path string, hosted bool) (address string, published, ok bool) {
+	if !hosted {
+		return strings.TrimPrefix(x.request.URL.EscapedPath(), logoPath), false, true
 	}
-	address = strings.TrimPrefix(address, "/")
+	address, strict := strings.CutPrefix(path, strings.TrimPrefix(logoPath, "/"))
 	first, _, _ := strings.Cut(address, "/")
 	return address, !strict, !noLogo[strings.ToLower(first)]
 }

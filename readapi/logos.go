@@ -25,6 +25,7 @@ func (a *API) routeLogos(r *mux.Router) {
 	e.plain = true
 	a.logoEndpoint = e
 	r.PathPrefix(logoPath).Handler(e)
+	r.PathPrefix(compatPath).Handler(e)
 	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // without a domain, like the path with its slash
 }
 
@@ -48,7 +49,7 @@ func (x *exchange) serveLogo() error {
 	quick, cancel := context.WithTimeout(whole, x.api.quick)
 	defer cancel()
 
-	named, id, options, err := x.parseLogo()
+	named, id, options, public, err := x.parseLogo()
 	if err != nil {
 		return err
 	}
@@ -56,6 +57,9 @@ func (x *exchange) serveLogo() error {
 	who, problem := x.admitLogo()
 	if problem != nil {
 		return problem
+	}
+	if !public {
+		return x.drawUnnamed(quick, who, named.Name, options)
 	}
 	if named.Kind == logo.Domain {
 		named.Name, err = x.api.lookup.DomainOf(quick, id)
@@ -78,6 +82,7 @@ type logoBrand struct {
 	logo.Brand
 	crawl lookup.LogoCrawl
 	early bool // found before the index was filled at the start
+	local bool // has a name that can have no brand
 }
 
 // drawLogo answers an admitted request. quick limits the quick parts, within whole.
@@ -120,11 +125,16 @@ func (x *exchange) drawLogo(
 
 // parseLogo returns what names the brand, and the options. If that is not a ticker or the like, id is the identifier
 // that it was parsed as: the separate host accepts what a look-up accepts, and /logo on the host of the API only
-// domains.
-func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o logo.Options, err error) {
-	address, published, ok := x.logoAddress()
+// domains. public is false for a name that can have no brand, which only profiles answer.
+func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o logo.Options, public bool, err error) {
+	p, path, hosted := x.profiled()
+	x.hostKey = p.key
+	if hosted && p.profile != logo.Brandfetch {
+		return x.parseShape(p, path)
+	}
+	address, published, ok := x.logoAddress(path, hosted)
 	if !ok {
-		return named, id, o, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
+		return named, id, o, false, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
 			Text: "This path does not exist. Logos are at /{domain}, for example /github.com."}
 	}
 	query, accept := x.request.URL.RawQuery, x.request.Header["Accept"]
@@ -136,7 +146,7 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 	}
 	var invalid *logo.InvalidError
 	if errors.As(err, &invalid) {
-		return named, id, o, web.Invalid("%s", invalid.Sentence)
+		return named, id, o, false, web.Invalid("%s", invalid.Sentence)
 	}
 	switch {
 	case named.Kind != logo.Domain:
@@ -146,7 +156,7 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 		id.Kind = brand.Domain
 		id.Domain, err = brand.ParseDomain(named.Name)
 	}
-	return named, id, o, err
+	return named, id, o, true, err
 }
 
 // sendImage answers with an image, or with 304 if the caller has it.
@@ -159,6 +169,8 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 		h["Vary"] = varyAccept
 	}
 	switch {
+	case found.local:
+		h["Cache-Control"] = cacheLocal
 	case found.crawl.Temporary(), found.early && p.Fallback != "":
 		h["Cache-Control"] = cacheNever
 	case who.KeyStatus != "":
@@ -169,7 +181,9 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 		h["Cache-Control"] = cacheLogo
 	}
 	status := http.StatusOK
-	if p.Fallback != "" && o.Fallback == logo.NotFound {
+	if miss, ok := missOf(o.Fallback); ok && p.Fallback != "" {
+		p, status = miss, http.StatusNotFound
+	} else if p.Fallback != "" && o.Fallback == logo.NotFound {
 		status = http.StatusNotFound
 	}
 	if !x.whole(func() { x.sendTagged(status, []string{p.ContentType}, p.ETag, p.Body) }) {

@@ -31,7 +31,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	x := a.newExchange(w, r)
 	x.topMessage = isV2(r.URL.EscapedPath())
 	identifier, direct := domainOf(r)
-	if direct && !a.logoHost.is(r.Host) {
+	if direct && a.hostOfLogos(r.Host) == nil {
 		x.ownHeader()
 	}
 	a.metrics.inFlight.Inc()
@@ -56,7 +56,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	if framingAmbiguous(r) {
 		x.Header()["Connection"] = connectionClose
 	}
-	dashboard := isDashboard(r.URL.Path) && !a.logoHost.is(r.Host)
+	dashboard := isDashboard(r.URL.Path) && a.hostOfLogos(r.Host) == nil
 	if dashboard {
 		x.closeToOtherSites()
 		x.plain = true
@@ -79,7 +79,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		x.answerPreflight()
 		return
 	}
-	if a.logoHost.is(r.Host) {
+	if a.hostOfLogos(r.Host) != nil {
 		a.logoEndpoint.ServeHTTP(x, r)
 		return
 	}

@@ -15,7 +15,7 @@ import (
 func TestConnections_UnreadRequest_IsNotEvicted(t *testing.T) {
 	listener := testmust.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
-	open := newConnections(3, NewUnrouted("https://brands.example.com", "", slog.New(slog.DiscardHandler)))
+	open := newConnections(3, NewUnrouted(Config{BaseURL: "https://brands.example.com"}, slog.New(slog.DiscardHandler)))
 	var conns []*answerConn
 	for _, sent := range []string{"GET", ""} {
 		client := testmust.Get(net.Dial("tcp", listener.Addr().String()))(t)

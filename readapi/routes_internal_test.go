@@ -52,7 +52,7 @@ func TestRouter_PathOfDomain_LeadsToBrand(t *testing.T) {
 
 // NewSmallListener is NewListener with another limit; 0 is the real one.
 func NewSmallListener(l net.Listener, limit int) *Listener {
-	small := NewListener(l, NewUnrouted("https://brands.example.com", "", slog.New(slog.DiscardHandler)))
+	small := NewListener(l, NewUnrouted(Config{BaseURL: "https://brands.example.com"}, slog.New(slog.DiscardHandler)))
 	small.open = newConnections(cmp.Or(limit, openConns()), small.open.unrouted)
 	return small
 }

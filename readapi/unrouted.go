@@ -29,10 +29,11 @@ type Unrouted struct {
 	admin bool // of the admin API, which has its own codes and is closed to pages of other sites
 }
 
-// NewUnrouted returns the answers of a server of the API at a base URL. logoHost is the separate host of logos, or "".
-func NewUnrouted(baseURL, logoHost string, logger *slog.Logger) *Unrouted {
+// NewUnrouted returns the answers of a server of the API with BaseURL, LogoHost and LogoHosts of a configuration.
+func NewUnrouted(c Config, logger *slog.Logger) *Unrouted {
+	baseURL := c.BaseURL
 	u := newUnrouted(baseURL, logger)
-	u.api.logoHost = parseLogoHost(logoHost, schemeOf(baseURL))
+	u.api.hosts = hostsOf(c)
 	u.api.pages.docsURLs = docsURLs(baseURL)
 	return u
 }
@@ -96,7 +97,7 @@ func (x *exchange) setForm() {
 	path, host := x.request.URL.EscapedPath(), x.request.Host
 	x.topMessage = isV2(path)
 	x.rpc = path == "/mcp"
-	x.plain = strings.HasPrefix(path, logoPath) || strings.HasPrefix(path, "/cdn/") || x.api.logoHost.is(host)
+	x.plain = strings.HasPrefix(path, logoPath) || strings.HasPrefix(path, compatPath) || strings.HasPrefix(path, "/cdn/") || x.api.hostOfLogos(host) != nil
 	if isDashboard(path) {
 		x.plain = true
 		x.closeToOtherSites()

@@ -61,7 +61,7 @@ func TestUnrouted_AfterAnAnswer_MalformedRequestGetsErrorBody(t *testing.T) {
 
 func TestUnrouted_Starting_GetsErrorBody(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(readapi.NewUnrouted("https://brands.example.com", "logos.example.com", slog.New(slog.DiscardHandler)))
+	server := httptest.NewServer(readapi.NewUnrouted(readapi.Config{BaseURL: "https://brands.example.com", LogoHost: "logos.example.com"}, slog.New(slog.DiscardHandler)))
 	t.Cleanup(server.Close)
 	s := &service{t: t, url: server.URL}
 	for _, form := range unroutedForms {

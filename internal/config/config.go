@@ -63,10 +63,13 @@ type Config struct {
 	// ClockSkew is added to this machine's clock, before the database corrects it.
 	ClockSkew time.Duration
 
-	LogoHost       string         // host that serves logos at its root; "" = none
-	LogoTimeout    time.Duration  // how long a logo waits for a live crawl
-	LogoCacheBytes int64          // memory cache for drawn logos
-	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted
+	LogoHost        string         // host that serves logos at its root; "" = none
+	LogoHosts       []LogoHost     // further ones, in the forms of other services
+	LogosPerAddress int            // a minute, at those forms; 0 = no limit
+	UnlimitedLogos  []netip.Prefix // addresses without that limit
+	LogoTimeout     time.Duration  // how long a logo waits for a live crawl
+	LogoCacheBytes  int64          // memory cache for drawn logos
+	TrustedProxies  []netip.Prefix // proxies whose X-Forwarded-For is trusted
 
 	BooksMetrics    bool          // export metrics of the books
 	Starter         bool          // load the embedded starter index
@@ -377,16 +380,24 @@ func Settings() []Setting {
 				if v == "none" {
 					return nil
 				}
-				u, err := url.Parse("//" + v)
-				if err != nil || u.Host != v || u.Hostname() == "" ||
-					strings.Trim(strings.ToLower(v), hostBytes) != "" {
-					return fmt.Errorf(
-						"%q is not a host name with an optional port (write international names in Punycode, xn--…)", v)
+				if err := hostWithPort(v); err != nil {
+					return err
 				}
 				c.LogoHost = strings.ToLower(v)
 				return nil
 			},
 		},
+		{
+			"LETTERHEAD_LOGO_HOSTS", "none", "",
+			"hosts that serve logos in the forms of other services, host=profile[:publishable key], with semicolons between them: logos.example.com=clearbit;icons.example.com=google:lh_pk_…",
+			logoHosts,
+		},
+		{"LETTERHEAD_LOGOS_PER_ADDRESS", "300", "",
+			"logos in a minute of an address without a key, in the forms of other services; 0 = no limit",
+			number(0, 1_000_000, func(c *Config) *int { return &c.LogosPerAddress })},
+		{"LETTERHEAD_UNLIMITED_LOGOS", "none", "",
+			"comma-separated addresses or networks without LETTERHEAD_LOGOS_PER_ADDRESS, such as those of your own applications",
+			networks(func(c *Config) *[]netip.Prefix { return &c.UnlimitedLogos })},
 		{
 			"LETTERHEAD_LOGO_TIMEOUT", "4s", "",
 			"how long a logo request with a key waits for the crawl of a new domain before it gets the fallback",
@@ -651,4 +662,39 @@ func parseNetwork(s string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", s)
 	}
 	return netip.PrefixFrom(addr, addr.BitLen()), nil
+}
+
+// LogoHost is a host that serves logos in the forms of another service.
+type LogoHost struct {
+	Host    string // lower case, with an optional port
+	Profile string // the service's name, which the API checks
+	Key     string // the publishable key of requests that send none; "" = they have no key
+}
+
+// logoHosts parses LETTERHEAD_LOGO_HOSTS. Hosts that are named twice, and profiles and keys that do not exist, are
+// errors of the API's configuration.
+func logoHosts(c *Config, v string) error {
+	if v == "none" {
+		return nil
+	}
+	for part := range strings.SplitSeq(strings.TrimSuffix(v, ";"), ";") {
+		host, rest, ok := strings.Cut(strings.TrimSpace(part), "=")
+		profile, key, _ := strings.Cut(rest, ":")
+		if !ok || profile == "" {
+			return fmt.Errorf("%q is not host=profile or host=profile:key", part)
+		}
+		if err := hostWithPort(host); err != nil {
+			return err
+		}
+		c.LogoHosts = append(c.LogoHosts, LogoHost{strings.ToLower(host), strings.ToLower(profile), key})
+	}
+	return nil
+}
+
+func hostWithPort(v string) error {
+	u, err := url.Parse("//" + v)
+	if err != nil || u.Host != v || u.Hostname() == "" || strings.Trim(strings.ToLower(v), hostBytes) != "" {
+		return fmt.Errorf("%q is not a host name with an optional port (write international names in Punycode, xn--…)", v)
+	}
+	return nil
 }

@@ -98,3 +98,12 @@ func OnPlate(img *image.NRGBA, size image.Point, plate RGB) *image.NRGBA {
 	draw.Draw(out, img.Rect.Sub(img.Rect.Min).Add(middle(img, size)), img, img.Rect.Min, draw.Over)
 	return out
 }
+
+// Gray removes the colors of an image, in place, with the luma weights of ITU-R BT.601.
+func Gray(img *image.NRGBA) {
+	for i := 0; i+3 < len(img.Pix); i += 4 {
+		r, g, b := uint32(img.Pix[i]), uint32(img.Pix[i+1]), uint32(img.Pix[i+2])
+		y := uint8((299*r + 587*g + 114*b + 500) / 1000)
+		img.Pix[i], img.Pix[i+1], img.Pix[i+2] = y, y, y
+	}
+}

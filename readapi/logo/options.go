@@ -36,6 +36,9 @@ const (
 	Monogram    Fallback = "monogram"
 	Transparent Fallback = "transparent"
 	NotFound    Fallback = "404" // a transparent image with status 404
+	// Of profiles only:
+	NoImage Fallback = "none"  // text with status 404
+	Globe   Fallback = "globe" // a neutral image of 16 by 16 pixels with status 404
 )
 
 // Options describe a requested logo.
@@ -46,6 +49,7 @@ type Options struct {
 	Format     imaging.Format
 	Negotiated bool // the format came from Accept, not from the URL
 	NoPlate    bool // a plate behind the logo is not wanted
+	Gray       bool // without colors; not for SVG, and not together with Background
 	// Background is the requested background, on which the logo must be legible; zero if the request has none or a theme.
 	// The backgrounds light and dark are themes.
 	Background Background

@@ -16,6 +16,7 @@ type outfit struct {
 	color   imaging.RGB // the page of a turned logo, or of the plate
 	squared bool        // in the middle of a square
 	cut     bool        // without a flat ground and wide margins
+	gray    bool        // without colors
 }
 
 // change is what makes a logo legible.
@@ -87,7 +88,7 @@ func (f outfit) frame(img *image.NRGBA, size int) *image.NRGBA {
 
 // keeps reports whether an image of some size is left as it is.
 func (f outfit) keeps(width, height int) bool {
-	return f.change == unchanged && (!f.squared || width == height)
+	return f.change == unchanged && !f.gray && (!f.squared || width == height)
 }
 
 // appendTo adds the outfit to a key. The zero value adds nothing.
@@ -101,6 +102,9 @@ func (f outfit) appendTo(key []byte) []byte {
 	}
 	if f.cut {
 		key = append(key, 2)
+	}
+	if f.gray {
+		key = append(key, 3)
 	}
 	return key
 }

@@ -116,7 +116,7 @@ func variantOf(s Source, o Options, pale bool) variant {
 	if s.Side > 0 && f.size > s.Side {
 		f.size = s.Side
 	}
-	return variant{form: f, source: s, kind: kindLogo, outfit: outfit{squared: o.Type == Icon}}
+	return variant{form: f, source: s, kind: kindLogo, outfit: outfit{squared: o.Type == Icon, gray: o.Gray}}
 }
 
 func inspectionOf(s Source) variant {
@@ -287,6 +287,9 @@ func (v variant) output(img *image.NRGBA) ([]byte, error) {
 	if v.kind == kindPaleness {
 		return result(imaging.LostOn(img, imaging.White)), nil
 	}
+	if v.outfit.gray {
+		imaging.Gray(img)
+	}
 	return v.encode(v.outfit.frame(img, v.size))
 }
 
@@ -307,7 +310,7 @@ type placeholder struct {
 func fallbackOf(b Brand, o Options) placeholder {
 	f := placeholder{form: form{format: o.Format, size: o.Size, background: backgroundOf(o, false)},
 		kind: kindTransparent}
-	if o.Fallback != Transparent && o.Fallback != NotFound {
+	if o.Fallback == Monogram || o.Fallback == "" {
 		f.kind, f.mark = kindMonogram, monogram.Monogram{Domain: b.Domain, Name: b.Name}
 		if f.format == imaging.SVG {
 			f.size = 0

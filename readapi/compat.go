@@ -1,0 +1,164 @@
+package readapi
+
+import (
+	"context"
+	_ "embed" // globe.png
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"letterhead/domain/brand"
+	"letterhead/domain/plan"
+	"letterhead/internal/apikey"
+	"letterhead/internal/web"
+	"letterhead/readapi/logo"
+)
+
+// compatPath comes before the name of a profile and its paths, on the host of the API.
+const compatPath = "/compat/"
+
+// LogoHost is a host that answers requests for logos in the forms of a profile.
+type LogoHost struct {
+	Host    string // with an optional port
+	Profile logo.Profile
+	Key     string // the publishable key of requests that send none; "" = they have no key
+}
+
+// profileHost is a host of logos, or /compat/{profile} on the host of the API.
+type profileHost struct {
+	logoHost
+	profile logo.Profile
+	key     string
+}
+
+// hostsOf returns the hosts of logos; LogoHost has the profile brandfetch.
+func hostsOf(c Config) (hosts []profileHost) {
+	for _, h := range append([]LogoHost{{Host: c.LogoHost, Profile: logo.Brandfetch}}, c.LogoHosts...) {
+		if host := parseLogoHost(h.Host, schemeOf(c.BaseURL)); host.name != "" {
+			hosts = append(hosts, profileHost{host, h.Profile, h.Key})
+		}
+	}
+	return hosts
+}
+
+// validateHosts reports hosts of logos that serve something else, profiles that do not exist, and unusable keys.
+func validateHosts(c Config, own string) error {
+	var errs []error
+	seen := map[logoHost]bool{}
+	for _, h := range hostsOf(c) {
+		switch key, err := apikey.Parse(h.key); {
+		case h.is(own):
+			errs = append(errs, fmt.Errorf(
+				"API: the host of logos %q is the host of BaseURL, which would then serve nothing but logos", h.name))
+		case seen[h.logoHost]:
+			errs = append(errs, fmt.Errorf("API: the host of logos %q has two profiles; keep one of them", h.name))
+		case !slices.Contains(logo.Profiles, h.profile):
+			errs = append(errs, fmt.Errorf("API: the profile %q of the host of logos %q does not exist; profiles are %s",
+				h.profile, h.name, profileNames()))
+		case h.key != "" && (err != nil || key.Kind != apikey.Publishable):
+			errs = append(errs, fmt.Errorf(
+				"API: the key of the host of logos %q is no publishable key, which begins with lh_pk_", h.name))
+		}
+		seen[h.logoHost] = true
+	}
+	return errors.Join(errs...)
+}
+
+func profileNames() string {
+	names := make([]string, len(logo.Profiles))
+	for i, p := range logo.Profiles {
+		names[i] = string(p)
+	}
+	return strings.Join(names, ", ")
+}
+
+// hostOfLogos returns the host of logos that a Host header names, or nil.
+func (a *API) hostOfLogos(sent string) *profileHost {
+	for i := range a.hosts {
+		if a.hosts[i].is(sent) {
+			return &a.hosts[i]
+		}
+	}
+	return nil
+}
+
+// profiled returns the profile that a request asks for, by its host or its path, and the path after it. ok is false for
+// /logo on the host of the API.
+func (x *exchange) profiled() (p profileHost, path string, ok bool) {
+	path = x.request.URL.EscapedPath()
+	if h := x.api.hostOfLogos(x.request.Host); h != nil {
+		return *h, strings.TrimPrefix(path, "/"), true
+	}
+	path, ok = strings.CutPrefix(path, compatPath)
+	name, path, _ := strings.Cut(path, "/")
+	return profileHost{profile: logo.Profile(name)}, path, ok
+}
+
+// parseShape parses a request in the form of a profile. public is false for names that can have no brand.
+func (x *exchange) parseShape(p profileHost, path string) (named logo.Identifier, id brand.Identifier, o logo.Options,
+	public bool, err error) {
+	missing := func(text string) error {
+		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Text: text}
+	}
+	first, _, _ := strings.Cut(path, "/")
+	switch {
+	case !slices.Contains(logo.Profiles, p.profile):
+		return named, id, o, false, missing("This profile does not exist. Profiles are " + profileNames() + ".")
+	case noLogo[strings.ToLower(first)]:
+		return named, id, o, false, missing("This path has no logo. See docs/use-it-with.md for the paths of each profile.")
+	}
+	named, o, ok := p.profile.ParseShape(path, x.request.URL.RawQuery)
+	if !ok {
+		return named, id, o, false, missing(
+			"The profile " + string(p.profile) + " has no such path. See docs/use-it-with.md for the paths of each profile.")
+	}
+	if named.Kind != logo.Domain {
+		return named, id, o, true, nil
+	}
+	id.Kind = brand.Domain
+	id.Domain, err = brand.ParseDomain(named.Name)
+	return named, id, o, err == nil && !logo.IsLocal(named.Name), nil
+}
+
+// Caches keep the answer for a name that can have no brand for a day, and nothing is looked up for it.
+var cacheLocal = []string{"public, max-age=86400"}
+
+// drawUnnamed answers for a name that can have no brand.
+func (x *exchange) drawUnnamed(ctx context.Context, who logoCaller, name string, o logo.Options) error {
+	image, err := x.api.Logos.Draw(ctx, logo.Brand{Domain: name, Name: name}, o)
+	if err != nil {
+		return err
+	}
+	found := logoBrand{local: true}
+	x.noteLogo(image, found, who)
+	return x.sendImage(image, found, o, who)
+}
+
+// globe is the neutral image of profiles whose clients show the image of a 404.
+//
+//go:embed globe.png
+var globe []byte
+
+// missOf returns what a profile answers instead of an image, and whether it does.
+func missOf(f logo.Fallback) (logo.Image, bool) {
+	switch f {
+	case logo.NoImage:
+		return logo.Image{ContentType: web.Text[0], ETag: `"none"`, Body: []byte("There is no logo of this name.\n")}, true
+	case logo.Globe:
+		return logo.Image{ContentType: logo.ContentTypePNG, ETag: `"globe"`, Body: globe}, true
+	}
+	return logo.Image{}, false
+}
+
+// logoLimit returns the logos in a minute of an address without a key; 0 = no limit. Only profiles have other limits.
+func (x *exchange) logoLimit() int64 {
+	if _, _, ok := x.profiled(); !ok {
+		return plan.KeylessLogosPerMinute
+	}
+	if client := clientAddress(x.request, x.api.TrustedProxies); isTrusted(client, x.api.UnlimitedLogos) {
+		return 0
+	}
+	return x.api.LogosPerAddress
+}

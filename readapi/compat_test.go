@@ -238,7 +238,10 @@ func TestProfiles_Misses_HaveTheirCacheTimes(t *testing.T) {
 			t.Errorf("%s: Cache-Control %q, want %s", path, a.header.Get("Cache-Control"), want)
 		}
 	}
-	for _, path := range []string{"/compat/", "/compat/nobody/acme.com", "/compat/clearbit"} {
+	if a := s.sendTo("brands.example.com", http.MethodPost, "/compat/clearbit/acme.com", nil); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
+		t.Errorf("POST: %d, Allow %q", a.status, a.header.Get("Allow"))
+	}
+	for _, path := range []string{"/compat/", "/compat/unknown/acme.com", "/compat/clearbit"} {
 		if a := s.sendTo("brands.example.com", http.MethodGet, path, nil); a.status != http.StatusNotFound || a.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %s", path, a.status, a.header.Get("Cache-Control"))
 		}

@@ -114,12 +114,10 @@ func NewUsageRecorder(cfg RecorderConfig, log eventlog.Log, node string) (*Usage
 	}
 	r := &UsageRecorder{
 		cfg: cfg, log: log, stream: usage.NodeStream(node), run: uuid.NewString(), entries: map[entryKey]*recorded{},
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_usage_dropped_total", Help: "Counts dropped because too much waited to be recorded.",
-		}),
-		lagging: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_usage_flush_failures_total", Help: "Flushes of usage counts that have to be repeated.",
-		}),
+		dropped: telemetry.Counter("letterhead_usage_dropped_total",
+			"Counts dropped because too much waited to be recorded."),
+		lagging: telemetry.Counter("letterhead_usage_flush_failures_total",
+			"Flushes of usage counts that have to be repeated."),
 	}
 	if err := telemetry.Register(cfg.Registerer, r.dropped, r.lagging); err != nil {
 		return nil, fmt.Errorf("usage recorder: %w", err)

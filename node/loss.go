@@ -9,8 +9,6 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
@@ -119,15 +117,13 @@ func (g *lossGuard) rememberFirst(ctx context.Context, store eventlog.Prober) er
 
 // watch registers the metric of lost events, which an alert uses.
 func (g *lossGuard) watch(metrics telemetry.Metrics) error {
-	err := metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "letterhead_log_lost",
-		Help: "1 while this node refuses its event store because acknowledged events are missing from it.",
-	}, func() float64 {
-		if g.lost.Load() != nil {
-			return 1
-		}
-		return 0
-	}))
+	err := metrics.Register(telemetry.GaugeFunc("letterhead_log_lost",
+		"1 while this node refuses its event store because acknowledged events are missing from it.", func() float64 {
+			if g.lost.Load() != nil {
+				return 1
+			}
+			return 0
+		}))
 	if err != nil {
 		return fmt.Errorf("register the metric of lost events: %w", err)
 	}
@@ -259,8 +255,7 @@ func (s *Stores) withdraw(ctx context.Context, a *loss.Acceptance) error {
 }
 
 func asLoss(err error) ([]*eventlog.LossError, error) {
-	var lost *eventlog.LossError
-	if errors.As(err, &lost) {
+	if lost, ok := errors.AsType[*eventlog.LossError](err); ok {
 		return []*eventlog.LossError{lost}, nil
 	}
 	return nil, err

@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -248,8 +249,8 @@ func (l *lifecycle) closing(f func() error) {
 // close ends everything in the reverse order of opening.
 func (l *lifecycle) close() error {
 	var errs []error
-	for i := len(l.closers) - 1; i >= 0; i-- {
-		errs = append(errs, l.closers[i]())
+	for _, v := range slices.Backward(l.closers) {
+		errs = append(errs, v())
 	}
 	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"letterhead/internal/eventlog"
@@ -243,9 +244,9 @@ func (a *Actor[S]) undo(r *round[S]) {
 	a.state.Rollback()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := len(r.members) - 1; i >= 0; i-- {
-		if r.members[i].err == nil {
-			r.members[i].queued.command.Undone(a.state)
+	for _, v := range slices.Backward(r.members) {
+		if v.err == nil {
+			v.queued.command.Undone(a.state)
 		}
 	}
 	a.state.Publish(true)

@@ -1,5 +1,7 @@
 package account
 
+import "slices"
+
 // journal is what Rollback needs: the scalars and slices as they were, and one undo step for every map entry that was
 // written. A tentative group appends to a slice or removes its front, but changes no entry in it.
 type journal struct {
@@ -31,8 +33,8 @@ func (a *Account) Rollback() {
 	if !a.tentative {
 		return
 	}
-	for i := len(a.journal.steps) - 1; i >= 0; i-- {
-		a.journal.steps[i]()
+	for _, v := range slices.Backward(a.journal.steps) {
+		v()
 	}
 	a.undoRecent(a.journal.recent)
 	a.core = a.journal.core

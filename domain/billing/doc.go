@@ -18,6 +18,7 @@ package billing
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -120,10 +121,8 @@ func Validate(r eventschemas.BillingReported) error {
 	if !known {
 		return fmt.Errorf("kind %q is unknown", r.Kind)
 	}
-	for _, value := range needed {
-		if value == "" {
-			return fmt.Errorf("a field of the %s is missing", r.Kind)
-		}
+	if slices.Contains(needed, "") {
+		return fmt.Errorf("a field of the %s is missing", r.Kind)
 	}
 	if r.Kind == "" && r.Problem == "" {
 		return fmt.Errorf("kind is missing")

@@ -3,6 +3,7 @@ package books
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"letterhead/eventschemas"
@@ -99,9 +100,9 @@ func (p *Periods) MayEnd(month, first, now time.Time) error {
 // Booked returns the time to which an event belongs in the books: the time at which it occurred, or, if its month had
 // ended before it was appended, the beginning of the next month that had not. In a stream these times never decrease.
 func (p *Periods) Booked(occurred time.Time, position uint64) time.Time {
-	for i := len(p.all) - 1; i >= 0; i-- {
-		if p.all[i].Position < position {
-			if open := p.all[i].Month.AddDate(0, 1, 0); occurred.Before(open) {
+	for _, v := range slices.Backward(p.all) {
+		if v.Position < position {
+			if open := v.Month.AddDate(0, 1, 0); occurred.Before(open) {
 				return open
 			}
 			break

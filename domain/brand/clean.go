@@ -116,8 +116,8 @@ func eachText(part reflect.Value, visit func(*string) (keep bool)) {
 			eachText(part.Elem(), visit)
 		}
 	case reflect.Struct:
-		for i := range part.NumField() {
-			eachText(part.Field(i), visit)
+		for _, field := range part.Fields() {
+			eachText(field, visit)
 		}
 	case reflect.Slice:
 		for i := 0; i < part.Len() && !slices.Contains(otherTexts, part.Type()); i++ {

@@ -66,8 +66,7 @@ type Store struct {
 func Open(ctx context.Context, storeURL string) (*Store, error) {
 	u, err := url.Parse(storeURL)
 	if err != nil {
-		var parse *url.Error
-		if errors.As(err, &parse) {
+		if parse, ok := errors.AsType[*url.Error](err); ok {
 			err = parse.Err // without the URL, which may contain a password
 		}
 		return nil, fmt.Errorf("open assets: parse the URL: %w", err)

@@ -301,7 +301,7 @@ func Settings() []Setting {
 			if v == "none" {
 				return nil
 			}
-			for _, host := range strings.Split(v, ",") {
+			for host := range strings.SplitSeq(v, ",") {
 				host = strings.ToLower(strings.TrimSpace(host))
 				if ip, ok := addressIn(host); ok {
 					host = ip.String()
@@ -357,7 +357,7 @@ func Settings() []Setting {
 			"LETTERHEAD_PLAN_CRAWLS", "free=10,starter=30,growth=60,custom=300", "", "live crawls per minute, by plan",
 			func(c *Config, v string) error {
 				c.PlanCrawls = map[string]int{}
-				for _, part := range strings.Split(v, ",") {
+				for part := range strings.SplitSeq(v, ",") {
 					name, n, ok := strings.Cut(strings.TrimSpace(part), "=")
 					count, err := strconv.Atoi(n)
 					if !ok || err != nil || count < 0 {
@@ -641,7 +641,7 @@ func networks(field func(*Config) *[]netip.Prefix) func(*Config, string) error {
 		if v == "none" {
 			return nil
 		}
-		for _, part := range strings.Split(v, ",") {
+		for part := range strings.SplitSeq(v, ",") {
 			network, err := parseNetwork(strings.TrimSpace(part))
 			if err != nil {
 				return err

@@ -37,7 +37,7 @@ func parseRoles(v string) ([]Role, error) {
 		return AllRoles(), nil
 	}
 	var roles []Role
-	for _, part := range strings.Split(v, ",") {
+	for part := range strings.SplitSeq(v, ",") {
 		role := Role(strings.TrimSpace(part))
 		if !slices.Contains(AllRoles(), role) {
 			return nil, fmt.Errorf("%q is not a role; use all, or some of %v", role, AllRoles())

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -209,12 +210,7 @@ func (f Filter) matchType(eventType string) bool {
 	if len(f.EventTypes) == 0 {
 		return true
 	}
-	for _, t := range f.EventTypes {
-		if t == eventType {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(f.EventTypes, eventType)
 }
 
 // Page is a part of the global order.

@@ -105,7 +105,7 @@ var particles = wordSet("and of the for und fur et de du des del di da y e och o
 
 func wordSet(list string) map[string]bool {
 	set := make(map[string]bool)
-	for _, w := range strings.Fields(list) {
+	for w := range strings.FieldsSeq(list) {
 		set[w] = true
 	}
 	return set

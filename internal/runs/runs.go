@@ -216,8 +216,7 @@ func UncertainSingleNode(all []Run, current string, now time.Time) []UncertainPe
 func UncertainNodes(all []Run, goneAfter time.Duration, now time.Time) []UncertainPeriod {
 	next := map[string]time.Time{} // start of the next run of a node
 	var periods []UncertainPeriod
-	for i := len(all) - 1; i >= 0; i-- {
-		run := all[i]
+	for _, run := range slices.Backward(all) {
 		until := run.Alive.Add(goneAfter)
 		if again, ok := next[run.Node]; ok && again.Before(until) {
 			until = again

@@ -182,10 +182,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		fetches: telemetry.Counters("letterhead_fetches_total", "Fetches by outcome.", "outcome"),
 		bytes:   telemetry.Counter("letterhead_fetch_bytes_total", "Bytes of fetched bodies after decompression."),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "letterhead_fetch_duration_seconds", Help: "Duration of a fetch, including redirects.",
-			Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8},
-		}),
+		duration: telemetry.Histogram("letterhead_fetch_duration_seconds",
+			"Duration of a fetch, including redirects.", []float64{.05, .1, .25, .5, 1, 2, 4, 8}),
 	}
 	if err := telemetry.Register(r, m.fetches, m.bytes, m.duration); err != nil {
 		return nil, fmt.Errorf("safehttp: register metrics: %w", err)

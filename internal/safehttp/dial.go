@@ -87,9 +87,8 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 		err = &net.DNSError{Err: "no address", Name: host, IsNotFound: true}
 	}
 	if err != nil {
-		var cause *net.DNSError
 		failed := &DNSError{Host: host, Err: err}
-		if errors.As(err, &cause) {
+		if cause, ok := errors.AsType[*net.DNSError](err); ok {
 			failed.NotFound, failed.Timeout = cause.IsNotFound, cause.IsTimeout
 		}
 		failed.Timeout = failed.Timeout || ctx.Err() != nil

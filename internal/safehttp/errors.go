@@ -73,8 +73,7 @@ func Reason(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	var dns *DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*DNSError](err); ok {
 		if dns.NotFound {
 			return "dns_not_found"
 		}

@@ -70,8 +70,7 @@ func parse(raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse(escapeStrayPercents(raw))
 	if err != nil {
-		var cause *url.Error
-		if errors.As(err, &cause) {
+		if cause, ok := errors.AsType[*url.Error](err); ok {
 			err = cause.Err // the text of a url.Error contains the whole URL
 		}
 		return nil, forbidden("%v", err)

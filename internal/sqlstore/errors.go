@@ -120,8 +120,7 @@ func sentinelOfSQLite(code int) error {
 
 // lostConnection reports whether the server could not be reached, went away, or accepts no connections.
 func lostConnection(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
 		case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"), pg.Code == "53300":
 			return true
@@ -138,8 +137,7 @@ func lostConnection(err error) bool {
 // IsUndefinedTable reports whether a statement named a missing table, for example because another node dropped the
 // tables of an old generation.
 func IsUndefinedTable(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == codeUndefinedTable
 	}
 	var lite *sqlite.Error

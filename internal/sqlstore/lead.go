@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -196,12 +197,10 @@ func (p *postgres) leadOnce(ctx context.Context, name string,
 
 func (p *postgres) leaderConnection(ctx context.Context) (*pgx.Conn, error) {
 	config := p.single.Copy()
-	for name, value := range map[string]string{
+	maps.Copy(config.RuntimeParams, map[string]string{
 		"statement_timeout": milliseconds(standbyWait + heartbeatTimeout), "lock_timeout": milliseconds(standbyWait),
 		"idle_session_timeout": milliseconds(leaderSilence),
-	} {
-		config.RuntimeParams[name] = value
-	}
+	})
 	return pgx.ConnectConfig(ctx, config)
 }
 

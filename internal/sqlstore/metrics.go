@@ -1,6 +1,10 @@
 package sqlstore
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
+)
 
 type metrics struct {
 	normal, durable prometheus.Observer
@@ -16,31 +20,20 @@ type metrics struct {
 var writeBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
 
 func newMetrics() *metrics {
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "letterhead_database_write_seconds",
-		Help:    "Time a write transaction of the database took: on SQLite without the wait for its turn, on PostgreSQL with its repeats.",
-		Buckets: writeBuckets,
-	}, []string{"durability"})
-	frames := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "letterhead_database_wal_frames",
-		Help: "Pages in the write-ahead log that the last checkpoint could not copy.",
-	})
-	repeats := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_database_repeats_total",
-		Help: "Transactions that ran again, because another changed the same rows (conflict) or the connection was lost.",
-	}, []string{"reason"})
-	leading := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "letterhead_leading",
-		Help: "1 while this process holds the leadership of this name, else 0.",
-	}, []string{"name"})
-	offset := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "letterhead_clock_offset_seconds",
-		Help: "How far the database's clock is ahead of this machine's.",
-	})
-	clockFailures := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "letterhead_clock_failures_total",
-		Help: "Measurements of the database's clock that failed. While they do, the last offset stays in force.",
-	})
+	seconds := telemetry.Histograms("letterhead_database_write_seconds",
+		"Time a write transaction of the database took: on SQLite without the wait for its turn, on PostgreSQL with "+
+			"its repeats.",
+		writeBuckets, "durability")
+	frames := telemetry.Gauge("letterhead_database_wal_frames",
+		"Pages in the write-ahead log that the last checkpoint could not copy.")
+	repeats := telemetry.Counters("letterhead_database_repeats_total",
+		"Transactions that ran again, because another changed the same rows (conflict) or the connection was lost.", "reason")
+	leading := telemetry.Gauges("letterhead_leading",
+		"1 while this process holds the leadership of this name, else 0.", "name")
+	offset := telemetry.Gauge("letterhead_clock_offset_seconds",
+		"How far the database's clock is ahead of this machine's.")
+	clockFailures := telemetry.Counter("letterhead_clock_failures_total",
+		"Measurements of the database's clock that failed. While they do, the last offset stays in force.")
 	return &metrics{
 		normal: seconds.WithLabelValues("normal"), durable: seconds.WithLabelValues("full"), walFrames: frames,
 		repeats: repeats, leading: leading, clockOffset: offset,

@@ -70,7 +70,7 @@ func New(cfg Config) *Client {
 	cfg.URL = cmp.Or(cfg.URL, DefaultURL)
 	backend := stripe.GetBackendWithConfig(stripe.APIBackend, &stripe.BackendConfig{
 		URL: stripe.String(cfg.URL), HTTPClient: &http.Client{Timeout: callTime},
-		MaxNetworkRetries: stripe.Int64(callRepeats), EnableTelemetry: stripe.Bool(false),
+		MaxNetworkRetries: stripe.Int64(callRepeats), EnableTelemetry: new(false),
 		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
 	})
 	c.api = stripe.NewClient(cfg.Key,

@@ -71,6 +71,21 @@ func Gauges(name, help string, labels ...string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 }
 
+// GaugeFunc returns a gauge whose value is asked for at each scrape.
+func GaugeFunc(name, help string, value func() float64) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
+}
+
+// Histogram returns a histogram with the upper bounds of its buckets.
+func Histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+}
+
+// Histograms returns histograms with labels, and the upper bounds of their buckets.
+func Histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
 // Register registers all collectors. If it fails it registers none, so the caller may retry. A nil registry is ignored.
 func Register(to prometheus.Registerer, all ...prometheus.Collector) error {
 	if to == nil {

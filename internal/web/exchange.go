@@ -165,8 +165,7 @@ type Row struct {
 // ProblemOf returns the problem that an error is or wraps, or else that of the first row for the error. The last row
 // should be for all errors.
 func ProblemOf(err error, rows []Row) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	for i := range rows {

@@ -14,18 +14,13 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer, c *cache) (*metrics, error) {
-	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_brand_cache_lookups_total",
-		Help: "Look-ups in the cache of brands, by result.",
-	}, []string{"result"})
-	bytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "letterhead_brand_cache_bytes",
-		Help: "Memory that the cached answers take.",
-	}, func() float64 { return float64(c.bytes()) })
-	reads := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_brand_cache_reads_total",
-		Help: "Database statements of the cache of brands: for a miss, and for changes that this node has not read from the log yet.",
-	}, []string{"for"})
+	lookups := telemetry.Counters("letterhead_brand_cache_lookups_total",
+		"Look-ups in the cache of brands, by result.", "result")
+	bytes := telemetry.GaugeFunc("letterhead_brand_cache_bytes",
+		"Memory that the cached answers take.", func() float64 { return float64(c.bytes()) })
+	reads := telemetry.Counters("letterhead_brand_cache_reads_total",
+		"Database statements of the cache of brands: for a miss, and for changes that this node has not read from the "+
+			"log yet.", "for")
 	m := &metrics{
 		hits: lookups.WithLabelValues("hit"), misses: lookups.WithLabelValues("miss"),
 		rows: reads.WithLabelValues("brand"), changes: reads.WithLabelValues("changes"),

@@ -140,10 +140,8 @@ func New(ctx context.Context, cfg Config, log eventlog.Log) (*Tail, error) {
 		return nil, fmt.Errorf("find the end of the brand streams: %w", err)
 	}
 	t := &Tail{cfg: cfg, log: log, at: head, watches: make(map[string]map[*Watch]struct{})}
-	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "letterhead_crawl_watches",
-		Help: "Requests that wait for a crawl to end.",
-	}, func() float64 { return float64(t.Open()) })
+	open := telemetry.GaugeFunc("letterhead_crawl_watches",
+		"Requests that wait for a crawl to end.", func() float64 { return float64(t.Open()) })
 	if err := telemetry.Register(cfg.Registerer, open); err != nil {
 		return nil, fmt.Errorf("register metrics of the waiting requests: %w", err)
 	}

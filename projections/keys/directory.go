@@ -127,10 +127,8 @@ func New(cfg Config, store *sqlstore.Store) *Directory {
 	}
 	d := &Directory{shared: store.Shared(), logger: cfg.Logger}
 	d.Model = projections.NewModel(Name, store, d.version())
-	d.lookups = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_key_lookups_total",
-		Help: "Look-ups of API keys, by where they were answered from: memory or rows.",
-	}, []string{"from"})
+	d.lookups = telemetry.Counters("letterhead_key_lookups_total",
+		"Look-ups of API keys, by where they were answered from: memory or rows.", "from")
 	if d.shared {
 		d.memory = newMemory(database{store}, uuid.NewString(), cfg.Now)
 	}

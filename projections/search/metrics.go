@@ -16,23 +16,16 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, position func() eventlog.Position) (*metrics, error) {
 	m := &metrics{
-		indexed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_search_indexed_total", Help: "Changes of brands that were written to the search index.",
-		}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_search_feed_failures_total", Help: "Attempts to feed the search index that failed.",
-		}),
-		searchFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_search_failures_total", Help: "Searches that failed.",
-		}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "letterhead_search_seconds", Help: "Time of searches in the index.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14), // 0.1 ms to 0.8 s
-		}),
+		indexed: telemetry.Counter("letterhead_search_indexed_total",
+			"Changes of brands that were written to the search index."),
+		failures: telemetry.Counter("letterhead_search_feed_failures_total",
+			"Attempts to feed the search index that failed."),
+		searchFailures: telemetry.Counter("letterhead_search_failures_total", "Searches that failed."),
+		seconds: telemetry.Histogram("letterhead_search_seconds",
+			"Time of searches in the index.", prometheus.ExponentialBuckets(0.0001, 2, 14)), // 0.1 ms to 0.8 s
 	}
-	at := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "letterhead_search_position", Help: "Log position up to which all changes of brands are found.",
-	}, func() float64 { return float64(position()) })
+	at := telemetry.GaugeFunc("letterhead_search_position",
+		"Log position up to which all changes of brands are found.", func() float64 { return float64(position()) })
 	if err := telemetry.Register(reg, m.indexed, m.failures, m.searchFailures, m.seconds, at); err != nil {
 		return nil, fmt.Errorf("search metrics: %w", err)
 	}

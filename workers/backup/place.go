@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -141,11 +142,11 @@ func (f *folder) makeParents(dir string) error {
 		}
 		missing = append(missing, at)
 	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		if err := os.Mkdir(missing[i], 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	for _, m := range slices.Backward(missing) {
+		if err := os.Mkdir(m, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		f.dirty[filepath.Dir(missing[i])] = struct{}{}
+		f.dirty[filepath.Dir(m)] = struct{}{}
 	}
 	return nil
 }
@@ -251,8 +252,7 @@ type bucket struct {
 func openBucket(ctx context.Context, at string) (place, error) {
 	u, err := url.Parse(at)
 	if err != nil {
-		var parse *url.Error
-		if errors.As(err, &parse) {
+		if parse, ok := errors.AsType[*url.Error](err); ok {
 			err = parse.Err // without the URL, which may contain a password
 		}
 		return nil, fmt.Errorf("open the backup: the URL cannot be read: %w", err)

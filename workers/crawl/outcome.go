@@ -41,8 +41,7 @@ func failed(asked string, err error) *Failure {
 
 // elsewhere reports whether the site may respond at another of its URLs: no web server has responded yet.
 func elsewhere(err error) bool {
-	var dns *safehttp.DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*safehttp.DNSError](err); ok {
 		return !dns.Timeout
 	}
 	kinds := []error{

@@ -302,7 +302,7 @@ func ParseURL(raw string) (Config, error) {
 		}
 		c.User, c.Password, authority = u, Secret(p), authority[at+1:]
 	}
-	for _, host := range strings.Split(strings.TrimSuffix(authority, "/"), ",") {
+	for host := range strings.SplitSeq(strings.TrimSuffix(authority, "/"), ",") {
 		c.Brokers = append(c.Brokers, withPort(host))
 	}
 	errs = append(errs, c.readQuery(query)...)

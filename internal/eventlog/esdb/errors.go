@@ -69,8 +69,7 @@ func outcomeOf(err error) outcome {
 // appendError converts an error to one of the port. ctx is the caller's.
 func appendError(ctx context.Context, stream string, expected eventlog.Expected, err error) error {
 	attempt := fmt.Sprintf("append to %s at %s", stream, expected)
-	var unsent notSent
-	if errors.As(err, &unsent) {
+	if unsent, ok := errors.AsType[notSent](err); ok {
 		if errors.Is(err, ctx.Err()) {
 			return ctx.Err()
 		}

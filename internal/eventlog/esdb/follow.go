@@ -104,12 +104,10 @@ func (l *Log) follow(ctx context.Context, m *member, after eventlog.Position, fi
 	}
 	opened := make(chan error, 1)
 	m.users.Add(1)
-	l.pumps.Add(1)
-	go func() {
-		defer l.pumps.Done()
+	l.pumps.Go(func() {
 		defer m.release()
 		f.receive(ctx, opened)
-	}()
+	})
 	timer := time.NewTimer(l.cfg.CallTimeout)
 	defer timer.Stop()
 	select {

@@ -68,11 +68,9 @@ func (l *Log) Subscribe(ctx context.Context, after eventlog.Position,
 	life, cancel := context.WithCancel(l.closing)
 	s := &subscription{log: l, filter: filter, ch: make(chan delivery, subscriptionBuffer), ctx: life,
 		cancel: cancel, at: after}
-	l.pumps.Add(1)
-	go func() {
-		defer l.pumps.Done()
+	l.pumps.Go(func() {
 		s.pump()
-	}()
+	})
 	return s, nil
 }
 

@@ -99,8 +99,7 @@ func (s *scope) Append(ctx context.Context, stream string, expected eventlog.Exp
 		events[i].ID = s.id(events[i].ID)
 	}
 	got, err := s.Log.Append(ctx, s.name(stream), expected, events)
-	var wrong *eventlog.WrongRevisionError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*eventlog.WrongRevisionError](err); ok {
 		return got, &eventlog.WrongRevisionError{Stream: stream, Expected: wrong.Expected}
 	}
 	return got, err

@@ -64,10 +64,8 @@ type Log struct {
 func New(log eventlog.Log, cfg Config) (*Log, error) {
 	l := &Log{Log: log, Prober: eventlog.Probe(log), logger: cfg.Logger, recent: recent{changed: make(chan struct{})}}
 	l.logger = cmp.Or(l.logger, slog.New(slog.DiscardHandler))
-	l.open = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "letterhead_eventlog_subscriptions",
-		Help: "Subscriptions of this process to the event store: 1 while every role has caught up.",
-	})
+	l.open = telemetry.Gauge("letterhead_eventlog_subscriptions",
+		"Subscriptions of this process to the event store: 1 while every role has caught up.")
 	l.unregister = func() { telemetry.Unregister(cfg.Registerer, l.open) }
 	if err := telemetry.Register(cfg.Registerer, l.open); err != nil {
 		return nil, fmt.Errorf("register the metrics of the event log's reader: %w", err)

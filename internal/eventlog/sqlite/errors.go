@@ -18,8 +18,7 @@ var errDamaged = errors.New("damaged data")
 
 // resultCode returns SQLite's extended result code, or 0 for other errors.
 func resultCode(err error) int {
-	var e *moderncsqlite.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*moderncsqlite.Error](err); ok {
 		return e.Code()
 	}
 	return 0

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"maps"
 
 	moderncsqlite "modernc.org/sqlite"
 
@@ -142,9 +143,7 @@ func (w *writer) commit(requests []*request, whole bool) (events int, err error)
 	for stream, h := range w.group.heads {
 		w.heads.put(stream, h)
 	}
-	for name, id := range w.group.types {
-		w.types[name] = id
-	}
+	maps.Copy(w.types, w.group.types)
 	return events, nil
 }
 

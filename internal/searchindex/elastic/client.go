@@ -135,8 +135,7 @@ func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 
 // again reports whether a request should be retried.
 func again(r request, err error, answered bool) bool {
-	var no *rejection
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*rejection](err); ok {
 		return passing(no.Status) || r.missing && no.Type == noIndex
 	}
 	return !answered && !errors.Is(err, errForeign)
@@ -260,11 +259,9 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	return &metrics{
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "letterhead_elasticsearch_request_seconds",
-			Help:    "Duration of requests to Elasticsearch, per attempt.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14), // 1 ms to 8 s
-		}, []string{"operation", "outcome"}),
+		seconds: telemetry.Histograms("letterhead_elasticsearch_request_seconds",
+			"Duration of requests to Elasticsearch, per attempt.",
+			prometheus.ExponentialBuckets(0.001, 2, 14), "operation", "outcome"), // 1 ms to 8 s
 		retries: telemetry.Counter("letterhead_elasticsearch_retries_total",
 			"Retried requests to Elasticsearch, including partial retries."),
 	}

@@ -131,8 +131,8 @@ func (r *reader) cityBefore(i int) string {
 		begin--
 	}
 	words = words[begin:]
-	for k := len(words) - 1; k >= 0; k-- { // without a comma the street precedes it
-		w := strings.ToLower(strings.TrimRight(words[k].text, "."))
+	for k, word := range slices.Backward(words) { // without a comma the street precedes it
+		w := strings.ToLower(strings.TrimRight(word.text, "."))
 		if k < len(words)-1 && (streetEnds[w] || strings.ContainsFunc(w, unicode.IsDigit)) {
 			words = words[k+1:]
 			break

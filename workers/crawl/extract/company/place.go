@@ -104,7 +104,8 @@ var occasions = tables.List("occasions")
 // jobs, and a line with a date belongs to one event.
 func (d *dossier) labelled(x prose, brand []string) {
 	var found []string
-	near := d.in.Page.Title
+	var near strings.Builder
+	near.WriteString(d.in.Page.Title)
 	for i, l := range x.lines {
 		m := placeLabel.FindStringSubmatch(l.Text)
 		if m == nil && i > 0 && placeLabel.MatchString(x.lines[i-1].Text+": x") {
@@ -112,11 +113,11 @@ func (d *dossier) labelled(x prose, brand []string) {
 		}
 		if m != nil {
 			found = append(found, strings.Trim(m[len(m)-1], " ."))
-			near += "\n" + strings.Join(textsOf(x.lines[max(0, i-linesAbove):min(len(x.lines), i+linesAbove)]), "\n")
+			near.WriteString("\n" + strings.Join(textsOf(x.lines[max(0, i-linesAbove):min(len(x.lines), i+linesAbove)]), "\n"))
 		}
 	}
 	if len(found) != 1 || d.in.isArticle() || slices.Contains(brand, extract.Folded(found[0])) ||
-		occasion.MatchString(near) || d.in.hasObject(occasions) {
+		occasion.MatchString(near.String()) || d.in.hasObject(occasions) {
 		return
 	}
 	city, state, country, ok := postal.Seat(found[0])

@@ -118,9 +118,14 @@ func readPage(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	body, err := io.ReadAll(io.LimitReader(f, maxPageFile+1))
-	if err == nil && len(body) > maxPageFile {
-		err = fmt.Errorf("%s is larger than the %d bytes that a crawl reads", name, maxPageFile)
+	return readAtMost(f, maxPageFile)
+}
+
+// readAtMost reads a file that is not larger than max bytes.
+func readAtMost(f *os.File, max int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err == nil && int64(len(body)) > max {
+		err = fmt.Errorf("%s is larger than %d bytes", f.Name(), max)
 	}
 	return body, err
 }

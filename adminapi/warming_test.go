@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"letterhead/adminapi"
 	"letterhead/internal/testmust"
+	"letterhead/operations"
 )
 
 func listBody(t *testing.T, text string) string {
@@ -20,14 +20,14 @@ func TestWarming_NonsenseInList_IsCountedWithLines(t *testing.T) {
 	s := start(t)
 	s.get("/admin/crawls/warming").rejected(http.StatusNotFound, "No list")
 	text := "\ufeffCompany;Website\r\nAcme;ACME.com\r\nAcme 2;https://www.acme.com/about\r\n\r\nServer;192.0.2.7\r\nMail;jane@example.org\r\nBücher;bücher.example.com\r\nIDN;münchen.de\r\nNothing\r\nHost;localhost\r\n\"Quoted; Inc\";\"quoted.net\"\r\n"
-	var w adminapi.Warming
+	var w operations.Warmed
 	s.post("/admin/crawls/warming", listBody(t, text)).want(http.StatusAccepted, &w)
 	if w.Accepted != 5 || w.Duplicates != 1 || w.Rejected != 3 || len(w.First) != 3 || w.First[0].Line != 5 || w.First[0].Text != "192.0.2.7" || !strings.Contains(w.First[0].Reason, "IP address") || w.First[1].Line != 9 || w.First[2].Line != 10 {
-		t.Errorf("the answer is %+v %+v", w, w.Lines)
+		t.Errorf("the answer is %+v %+v", w, w.DomainList)
 	}
-	var now adminapi.Warming
+	var now operations.Warmed
 	s.get("/admin/crawls/warming").want(http.StatusOK, &now)
-	if now.ID != w.ID || now.State != "running" || now.Accepted != 5 || now.Lines != nil {
+	if now.ID != w.ID || now.State != "running" || now.Accepted != 5 || now.DomainList != nil {
 		t.Errorf("the progress is %+v", now)
 	}
 }
@@ -35,7 +35,7 @@ func TestWarming_NonsenseInList_IsCountedWithLines(t *testing.T) {
 func TestWarming_Began_SecondConflictsUntilCancelled(t *testing.T) {
 	s := start(t)
 	first := request{method: "POST", path: "/admin/crawls/warming", body: listBody(t, "acme.com\n"), key: "first"}
-	var w, again adminapi.Warming
+	var w, again operations.Warmed
 	s.send(first).want(http.StatusAccepted, &w)
 	if s.send(first).want(http.StatusAccepted, &again); again.ID != w.ID || again.Rejected != 0 {
 		t.Errorf("the repeat is %+v, want %s", again, w.ID)
@@ -65,7 +65,7 @@ func TestWarming_UnusableList_IsRejected(t *testing.T) {
 		s.post("/admin/crawls/warming", listBody(t, text)).rejected(http.StatusBadRequest, part)
 	}
 	s.post("/admin/crawls/warming", listBody(t, strings.Repeat("x", 9<<20))).rejected(http.StatusRequestEntityTooLarge, "bytes")
-	var w adminapi.Warming
+	var w operations.Warmed
 	s.post("/admin/crawls/warming", listBody(t, strings.TrimSuffix(long.String(), "d100000.com\n"))).want(http.StatusAccepted, &w)
 	if w.Accepted != 100_000 {
 		t.Errorf("accepted %d", w.Accepted)

@@ -6,9 +6,9 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"letterhead/domain/brand"
 	"letterhead/internal/warming"
@@ -25,10 +25,10 @@ var ErrInvalidList = errors.New("the list cannot be warmed")
 
 // DomainList is a list of domains as it was read.
 type DomainList struct {
-	Domains    []string // registrable, each once
-	Duplicates int      // lines with the domain of an earlier one
-	Rejected   int      // lines without a domain
-	First      []RejectedLine
+	Domains    []string       `json:"-"`          // registrable, each once
+	Duplicates int            `json:"duplicates"` // lines with the domain of an earlier one
+	Rejected   int            `json:"rejected"`   // lines without a domain
+	First      []RejectedLine `json:"first_rejected"`
 }
 
 // RejectedLine is a line that has no domain.
@@ -39,20 +39,19 @@ type RejectedLine struct {
 }
 
 // columns are the titles of columns that have domains.
-var columns = map[string]bool{"domain": true, "domains": true, "domain name": true, "website": true, "web site": true,
-	"site": true, "homepage": true, "host": true, "hostname": true, "url": true, "email": true, "e-mail": true}
+var columns = []string{"domain", "domains", "domain name", "website", "web site", "site", "homepage", "host", "hostname",
+	"url", "email", "e-mail"}
 
 // ParseDomains reads a list with a domain, a URL or an e-mail address in each line, or CSV with one record in each line.
 // The separator is the tab, semicolon or comma that the first line has. If a title of the first line is among columns,
 // that column has the domains, else the first one. Empty lines are ignored.
-func ParseDomains(text string) DomainList {
-	var list DomainList
-	seen, column, separator, begun := map[string]bool{}, 0, rune(0), false
+func ParseDomains(text string) *DomainList {
+	list, seen, column, separator, begun := &DomainList{First: []RejectedLine{}}, map[string]bool{}, 0, ',', false
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(text, "\ufeff"))
 	number := 0
 	for line := range strings.SplitSeq(text, "\n") {
 		number++
-		if line = strings.TrimSpace(strings.ReplaceAll(line, "\x00", " ")); line == "" {
+		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
 		if !begun {
@@ -60,15 +59,12 @@ func ParseDomains(text string) DomainList {
 			if i := strings.IndexAny(line, "\t;,"); i >= 0 {
 				separator = rune(line[i])
 			}
-			titles := fields(line, separator)
-			title := 0
-			for title < len(titles) && !columns[strings.ToLower(titles[title])] {
-				title++
-			}
-			if title < len(titles) {
-				column = title
+			if column = slices.IndexFunc(fields(line, separator), func(title string) bool {
+				return slices.Contains(columns, strings.ToLower(title))
+			}); column >= 0 {
 				continue
 			}
+			column = 0
 		}
 		found := ""
 		if all := fields(line, separator); column < len(all) {
@@ -76,13 +72,13 @@ func ParseDomains(text string) DomainList {
 		}
 		id, err := brand.ParseIdentifier(found)
 		switch {
-		case err == nil && id.Kind == brand.Domain && seen[id.Domain]:
+		case err != nil || id.Kind != brand.Domain:
+			list.reject(number, cmp.Or(found, line), err)
+		case seen[id.Domain]:
 			list.Duplicates++
-		case err == nil && id.Kind == brand.Domain:
+		default:
 			seen[id.Domain] = true
 			list.Domains = append(list.Domains, id.Domain)
-		default:
-			list.reject(number, cmp.Or(found, line), err)
 		}
 	}
 	return list
@@ -90,13 +86,11 @@ func ParseDomains(text string) DomainList {
 
 // fields returns the fields of a line of CSV.
 func fields(line string, separator rune) []string {
-	all := []string{line}
-	if separator != 0 || strings.HasPrefix(line, `"`) {
-		r := csv.NewReader(strings.NewReader(line))
-		r.Comma, r.LazyQuotes, r.FieldsPerRecord = cmp.Or(separator, ','), true, -1
-		if record, err := r.Read(); err == nil {
-			all = record
-		}
+	r := csv.NewReader(strings.NewReader(line))
+	r.Comma, r.LazyQuotes = separator, true
+	all, err := r.Read()
+	if err != nil {
+		all = []string{line}
 	}
 	for i := range all {
 		all[i] = strings.TrimSpace(all[i])
@@ -113,10 +107,7 @@ func (l *DomainList) reject(line int, text string, err error) {
 	if errors.As(err, &bad) {
 		reason = bad.Sentence
 	}
-	text = text[:min(len(text), maxRejectedText)]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
+	text = strings.ToValidUTF8(text[:min(len(text), maxRejectedText)], "")
 	l.First = append(l.First, RejectedLine{Line: line, Text: text, Reason: reason})
 }
 
@@ -126,29 +117,26 @@ type Warming struct {
 	Now func() time.Time
 }
 
-// Start begins to crawl the domains of a list. It charges no account. Repeating it with the same id begins nothing.
-// Errors: ErrInvalidList, warming.ErrRunning, sqlstore.ErrUnavailable, sqlstore.ErrClosed.
-func (o *Warming) Start(ctx context.Context, id, text string) (warming.List, DomainList, error) {
-	list := ParseDomains(text)
-	switch {
-	case len(list.Domains) > warming.MaxDomains:
-		return warming.List{}, list, fmt.Errorf("%w: it has %d domains; send at most %d at a time", ErrInvalidList,
-			len(list.Domains), warming.MaxDomains)
-	case len(list.Domains) == 0 && list.Rejected == 0:
-		return warming.List{}, list, fmt.Errorf("%w: it has no lines; send one domain in each line", ErrInvalidList)
-	case len(list.Domains) == 0:
-		return warming.List{}, list, fmt.Errorf("%w: none of its %d lines has a domain; line %d: %s", ErrInvalidList,
-			list.Rejected, list.First[0].Line, strings.TrimSuffix(list.First[0].Reason, "."))
-	}
-	l, err := o.Begin(ctx, id, list.Domains, o.Now())
-	return l, list, err
+// Warmed is the progress of a list, and what was read if it has just begun.
+type Warmed struct {
+	warming.List
+	*DomainList
 }
 
-// Cancel ends the running list, and returns how far it came. Crawls that were requested go on. Errors: warming.ErrNone
-// and those of Start.
-func (o *Warming) Cancel(ctx context.Context) (warming.List, error) {
-	if err := o.Table.Cancel(ctx, o.Now()); err != nil {
-		return warming.List{}, err
+// Start begins to crawl the domains of a list. It charges no account. Repeating it with the same id begins nothing.
+// Errors: ErrInvalidList, and those of the table's Begin.
+func (o *Warming) Start(ctx context.Context, id, text string) (w Warmed, err error) {
+	w.DomainList = ParseDomains(text)
+	switch {
+	case len(w.Domains) > warming.MaxDomains:
+		return w, fmt.Errorf("%w: it has %d domains; send at most %d at a time", ErrInvalidList, len(w.Domains),
+			warming.MaxDomains)
+	case len(w.Domains) == 0 && w.Rejected == 0:
+		return w, fmt.Errorf("%w: it has no lines; send one domain in each line", ErrInvalidList)
+	case len(w.Domains) == 0:
+		return w, fmt.Errorf("%w: none of its %d lines has a domain; line %d: %s", ErrInvalidList, w.Rejected,
+			w.First[0].Line, strings.TrimSuffix(w.First[0].Reason, "."))
 	}
-	return o.Last(ctx)
+	w.List, err = o.Begin(ctx, id, w.Domains, o.Now())
+	return w, err
 }

@@ -168,12 +168,12 @@ func TestWarm_Cancelled_RequestsNothingMore(t *testing.T) {
 		domains := w.answer(func(a asked) {
 			w.finds(a.Domain, a.ID, true)
 			if a.Domain == "a.com" {
-				testmust.Succeed(t, table.Cancel(t.Context(), time.Now()))
+				testmust.Succeed(t, table.Cancel(t.Context()))
 			}
 		})
 		stop := w.run(refresh.Config{Warming: table, WarmEvery: 10 * time.Second})
 		time.Sleep(time.Minute)
-		if got := testmust.Get(table.Last(t.Context()))(t); got.State != warming.Cancelled {
+		if got := testmust.Get(table.Last(t.Context()))(t); got.State != "cancelled" {
 			t.Errorf("the list is %+v", got)
 		}
 		begin(t, table, "d.com") // there is room for another list

@@ -44,6 +44,8 @@ const (
 	requestTimeout = 60 * time.Second
 	// maxBody limits the body of a request.
 	maxBody = 64 << 10
+	// maxList limits the body of a request with a list of domains.
+	maxList = 8 << 20
 	// maxRunning limits the requests that run at a time.
 	maxRunning = 32
 	// maxReports limits the reports that fold the whole log at a time.

@@ -20,6 +20,7 @@ import (
 	"letterhead/faults"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/stripeapi"
+	"letterhead/internal/warming"
 	"letterhead/internal/web"
 	"letterhead/operations"
 	"letterhead/projections/accounts"
@@ -60,6 +61,7 @@ var conflicts = faults.OneOf(
 	signin.ErrTooManyEmails, payments.ErrAmbiguous, eventschemas.ErrNotYet, engine.ErrBuilding, engine.ErrNoSpace,
 	brands.ErrRestricted, notices.ErrNotDead, operations.ErrNoNoticesKey, operations.ErrNotClosed, books.ErrSum,
 	operations.ErrNoCheckpoint, operations.ErrLinked, operations.ErrTooMany, proof.ErrTooManyEvents, stripeapi.ErrNoKey,
+	warming.ErrRunning,
 )
 
 // absent are errors about things that do not exist.
@@ -67,11 +69,12 @@ var absent = faults.OneOf(
 	account.ErrNotFound, account.ErrUnknownPayment, account.ErrUnknownKey, accounts.ErrNotFound, payments.ErrNotFound,
 	brand.ErrNoSuchBrand, brands.ErrNotFound, operator.ErrUnknownToken, statement.ErrNotBegun, statement.ErrNoEvents,
 	ledger.ErrNotFound, engine.ErrUnknown, operations.ErrNotCharged, notices.ErrUnknown, operations.ErrNotSold,
+	warming.ErrNone,
 )
 
 // malformed are errors about the values of a request.
 var malformed = faults.OneOf(account.ErrInvalid, brand.ErrInvalidDomain, brand.ErrInvalidField, operator.ErrInvalid,
-	commands.ErrInvalidReport, notices.ErrInvalid, signin.ErrInvalid)
+	commands.ErrInvalidReport, notices.ErrInvalid, signin.ErrInvalid, operations.ErrInvalidList)
 
 // again ends sentences about failures that another attempt may not have.
 const again = ", with the same Idempotency-Key if it had one."

@@ -228,10 +228,14 @@ func (x *exchange) needsKey(instead string) error {
 // readBody reads the body, which is a JSON object or missing.
 func (x *exchange) readBody() error {
 	var refused *requestbody.RefusedError
-	body, err := requestbody.Read(x.ResponseWriter, x.request, maxBody)
+	limit := maxBody
+	if x.operation.name == warmBrands {
+		limit = maxList
+	}
+	body, err := requestbody.Read(x.ResponseWriter, x.request, limit)
 	switch {
 	case errors.Is(err, requestbody.ErrTooLarge):
-		message := fmt.Sprintf("The uncompressed body has more than %d bytes.", maxBody)
+		message := fmt.Sprintf("The uncompressed body has more than %d bytes.", limit)
 		return newProblem(http.StatusRequestEntityTooLarge, "invalid_request", message, nil)
 	case errors.As(err, &refused):
 		return newProblem(http.StatusUnsupportedMediaType, "invalid_request", refused.Sentence, nil)

@@ -163,7 +163,8 @@ func (n *Node) openOperations(context.Context) error {
 		},
 		Models: &operations.Models{Runner: n.Runner, Index: n.Search, Background: n.life.background, Now: n.Now,
 			Logger: n.logger},
-		Audits: audits,
+		Audits:  audits,
+		Warming: &operations.Warming{Table: n.Stores.warming, Now: n.Now},
 		Upgrades: &operations.Upgrades{Reads: reads, Log: n.Stores.Log, Runner: n.Runner, Database: n.Stores.Database,
 			Next: n.Search.next},
 	}

@@ -291,6 +291,7 @@ func (s *Stores) pruneSnapshots(ctx context.Context) error {
 func openRefresher(_ context.Context, n *Node) ([]part, error) {
 	refresher, err := refresh.New(refresh.Config{
 		Off: !n.Config.Refresh, MaxOutstanding: n.Config.RefreshWorkers, Logger: n.logger, Registerer: n.metrics,
+		Warming: n.Stores.warming, WarmEvery: time.Minute / time.Duration(n.Config.WarmPerMinute),
 		Now: n.Stores.clock.Now,
 	}, n.roles.Log("refresher"), n.Stores.Positions, n.Writers.Brands, n.Models.Brands)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
+	"letterhead/internal/warming"
 	"letterhead/node/datafolder"
 	"letterhead/projections/engine"
 	"letterhead/workers/backup"
@@ -41,6 +42,7 @@ type Stores struct {
 	guard     *lossGuard
 	clock     *sqlstore.Clock
 	runs      *runs.Runs
+	warming   *warming.Table
 	snapshots *sqlstore.Snapshots
 
 	config  config.Config
@@ -114,6 +116,9 @@ func (s *Stores) openDatabase(ctx context.Context) error {
 		return err
 	}
 	if err := s.openTables(ctx); err != nil {
+		return err
+	}
+	if s.warming, err = warming.New(ctx, s.Database); err != nil {
 		return err
 	}
 	s.runs, err = runs.New(ctx, s.Database)

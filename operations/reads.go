@@ -168,6 +168,7 @@ type Operations struct {
 	Models      *Models
 	Audits      *Audits
 	Upgrades    *Upgrades
+	Warming     *Warming
 }
 
 // UsageError reports an invalid argument or flag of a command.

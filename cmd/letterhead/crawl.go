@@ -95,7 +95,7 @@ func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOp
 	}
 	once := node.Crawl{Domain: id.Domain, Target: o.target, Timeout: o.timeout}
 	if saved {
-		body, err := readPage(o.file)
+		body, err := readAtMost(o.file, maxPageFile)
 		if err != nil {
 			return report.Crawl{}, err
 		}
@@ -112,15 +112,15 @@ func writeReport(name string, c report.Crawl) error {
 	return nil
 }
 
-func readPage(name string) ([]byte, error) {
+func readAtMost(name string, max int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	body, err := io.ReadAll(io.LimitReader(f, maxPageFile+1))
-	if err == nil && len(body) > maxPageFile {
-		err = fmt.Errorf("%s is larger than the %d bytes that a crawl reads", name, maxPageFile)
+	body, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err == nil && int64(len(body)) > max {
+		err = fmt.Errorf("%s is larger than the %d bytes that are read", name, max)
 	}
 	return body, err
 }

@@ -86,6 +86,7 @@ func allCommands(e *environment) []*cobra.Command {
 				"/admin/brands/{DOMAIN}/withdraw")),
 		logoCommand(e),
 		crawlCommand(e),
+		warmCommand(e),
 		group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e),
 			projectionsVerify(e)),
 		group("events", "Print and replay the event log", eventsTail(e), replayCommand(e)),

@@ -78,6 +78,7 @@ type Config struct {
 	BatchTimeout    time.Duration // time during which a batch starts items
 	CrawlWorkers    int           // concurrent live crawls
 	RefreshWorkers  int           // concurrent background crawls
+	WarmPerMinute   int           // background crawls for the lists of operators
 	CrawlsPerMinute int           // limit of the whole service
 	PlanCrawls      map[string]int
 	BrandCacheBytes int64
@@ -351,6 +352,9 @@ func Settings() []Setting {
 			number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
 		{"LETTERHEAD_REFRESH_WORKERS", "4", "", "concurrent background crawls",
 			number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
+		{"LETTERHEAD_WARM_PER_MINUTE", "120", "",
+			"maximum number of background crawls per minute for the lists of operators (letterhead warm)",
+			number(1, 6000, func(c *Config) *int { return &c.WarmPerMinute })},
 		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "", "maximum number of live crawls per minute, for the whole service",
 			number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},
 		{

@@ -1,10 +1,11 @@
 // Package refresh recrawls brands in the background.
 //
-// A brand becomes due in two ways. First, a record that a crawl found grows old: package brand decides
+// A brand becomes due in three ways. First, a record that a crawl found grows old: package brand decides
 // when it is due (hours if parts are missing, weeks if none are, growing waits after failures), and
 // the brands read model lists the due brands. Second, a data set fills the index with thousands of
 // brands, of which only those are crawled that have been looked up: crawling them all would be rude
-// and mostly useless. So the refresher also reads charged look-ups from the log.
+// and mostly useless. So the refresher also reads charged look-ups from the log. Third, an operator sends a list of
+// domains, which is crawled at a rate of its own.
 //
 // All these crawls have bulk priority, run at a limited rate and a few at a time, and never precede live
 // work. The refresher remembers its position in the log; a repeat is harmless.
@@ -31,6 +32,7 @@ import (
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/telemetry"
+	"letterhead/internal/warming"
 	"letterhead/projections"
 	"letterhead/projections/brands"
 )
@@ -75,12 +77,15 @@ type Schedule interface {
 
 // Config configures a Refresher.
 type Config struct {
-	// Off makes Run wait for its context and do nothing.
+	// Off means that only the lists of operators are crawled.
 	Off            bool
 	Every          time.Duration // DefaultEvery
 	Allowed        time.Duration // DefaultAllowed
 	MaxOutstanding int           // at most the number of workers for bulk crawls; DefaultMaxOutstanding
 	Poll           time.Duration // DefaultPoll
+
+	Warming   *warming.Table // the lists of operators; nil: none
+	WarmEvery time.Duration  // interval between their requests; DefaultWarmEvery
 
 	Logger     *slog.Logger          // nil: none
 	Registerer prometheus.Registerer // nil: none
@@ -92,6 +97,7 @@ func (c *Config) setDefaults() {
 	c.Allowed = cmp.Or(c.Allowed, DefaultAllowed)
 	c.MaxOutstanding = cmp.Or(c.MaxOutstanding, DefaultMaxOutstanding)
 	c.Poll = cmp.Or(c.Poll, DefaultPoll)
+	c.WarmEvery = cmp.Or(c.WarmEvery, DefaultWarmEvery)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
@@ -107,7 +113,7 @@ type Refresher struct {
 	requested *prometheus.CounterVec
 	skipped   prometheus.Counter
 
-	// turn is held while requesting a crawl, so that both kinds together keep to the rate. It guards open.
+	// turn is held while requesting a crawl, so that due and looked-up brands together keep to the rate. It guards open.
 	turn chan struct{}
 	open map[string]outstanding
 
@@ -122,7 +128,7 @@ func New(cfg Config, log checkpoint.Log, checkpoints checkpoint.Store, brands Br
 		done: checkpoint.Checkpoint{Name: "refresh", Store: checkpoints, Every: saveEvery, Logger: cfg.Logger},
 		turn: make(chan struct{}, 1), open: map[string]outstanding{},
 		requested: telemetry.Counters("letterhead_refresh_requested_total",
-			"Background crawls requested, by reason: imported brands that were looked up, and due records.", "why"),
+			"Background crawls requested, by reason: imported brands that were looked up, due records, and lists of operators.", "why"),
 		skipped: telemetry.Counter("letterhead_refresh_skipped_total",
 			"Brands that were skipped because they, or the charge that named them, could not be read or decided on."),
 	}
@@ -207,6 +213,7 @@ type candidate struct {
 	domain  string
 	due     func(b *brand.Brand) bool // according to the stream, which is ahead of every read model
 	why     string                    // label of the metric
+	crawlID string                    // of an operator's list, which keeps to a rate of its own; else ""
 	request commands.Request
 	after   eventlog.Position // the end of a crawl that is running now comes after it
 }
@@ -229,7 +236,7 @@ func (r *Refresher) ask(ctx context.Context, c candidate) error {
 	if due, err := r.due(ctx, c); err != nil || !due { // it may have been crawled while it waited
 		return err
 	}
-	if err := r.request(ctx, c); err != nil {
+	if err := r.request(ctx, c); err != nil || c.crawlID != "" {
 		return err
 	}
 	return delay.For(ctx, r.cfg.Every)
@@ -245,8 +252,12 @@ func (r *Refresher) due(ctx context.Context, c candidate) (bool, error) {
 }
 
 func (r *Refresher) request(ctx context.Context, c candidate) error {
+	cause := brand.CauseSchedule
+	if c.crawlID != "" {
+		cause = brand.CauseOperator
+	}
 	crawl, err := r.brands.RequestCrawl(ctx, commands.RequestCrawl{
-		Request: c.request, Domain: c.domain, Cause: brand.CauseSchedule, Priority: brand.PriorityBulk,
+		Request: c.request, CrawlID: c.crawlID, Domain: c.domain, Cause: cause, Priority: brand.PriorityBulk,
 		Allowed: r.cfg.Allowed,
 	})
 	var remembered *brand.RememberedError
@@ -271,21 +282,29 @@ var charges = eventlog.Filter{EventTypes: []string{eventschemas.CreditsCharged{}
 // Errors: eventlog.ErrClosed; eventschemas.ErrUnknownType and ErrUnknownVersion if a charge was
 // written by a newer release.
 func (r *Refresher) Run(ctx context.Context) error {
-	if r.cfg.Off {
-		<-ctx.Done()
-		return nil
+	var loops []func(context.Context) (came bool, err error)
+	if !r.cfg.Off {
+		defer r.done.SaveAtLast(ctx)
+		loops = append(loops, r.keepFresh, r.follow)
 	}
-	defer r.done.SaveAtLast(ctx)
+	if r.cfg.Warming != nil {
+		loops = append(loops, r.warm)
+	}
 	working, cancel := context.WithCancel(ctx)
 	defer cancel()
-	scheduled := make(chan error, 1)
-	go func() {
-		scheduled <- r.persist(working, r.keepFresh)
+	ended := make(chan error, len(loops))
+	for _, loop := range loops {
+		go func() { ended <- r.persist(working, loop) }()
+	}
+	var errs []error
+	for range loops {
+		errs = append(errs, <-ended)
 		cancel()
-	}()
-	followed := r.persist(working, r.follow)
-	cancel()
-	return errors.Join(followed, <-scheduled)
+	}
+	if len(loops) == 0 {
+		<-ctx.Done()
+	}
+	return errors.Join(errs...)
 }
 
 // persist runs loop until ctx ends, retrying after faults. If a loop has made progress since the last

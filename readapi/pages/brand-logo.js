@@ -27,7 +27,7 @@
       const domain = (this.getAttribute("domain") || "").trim();
       const size = Math.min(1024, Math.max(16, parseInt(this.getAttribute("size")) || 128));
       const scheme = this.getAttribute("scheme");
-      this.#style.replaceSync(`:host { display: inline-block; width: ${size}px; height: ${size}px }
+      this.#style.replaceSync(`:host { display: inline-block; vertical-align: middle; width: ${size}px; height: ${size}px }
         :host([hidden]) { display: none }
         img { display: block; width: 100%; height: 100%; object-fit: contain }`);
       this.#slot.replaceChildren();

@@ -93,6 +93,7 @@ type pages struct {
 	gallery   *gallery
 	landing   *landing
 	statement *statement.Page
+	element   page // the script of <brand-logo>
 	csp       []string
 	docsURLs  map[Code]string
 }
@@ -129,6 +130,9 @@ func newPages(baseURL, logoHost, userAgent string) (pages, error) {
 		return pages{}, err
 	}
 	if p.statement, err = statement.NewPage(baseURL); err != nil {
+		return pages{}, err
+	}
+	if p.element, err = newElement(p.gallery); err != nil {
 		return pages{}, err
 	}
 	p.documents = sync.OnceValues(func() (documents, error) {

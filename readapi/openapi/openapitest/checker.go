@@ -45,7 +45,7 @@ func (r Row) String() string {
 }
 
 // undescribed are paths that the API serves to people and operators, which are not in the document.
-var undescribed = []string{"/", "/suggest", "/favicon.ico", "/robots.txt", "/llms.txt", "/v1", "/v1/", "/docs/", "/docs", "/docs/errors", "/docs/logos", "/bot", "/healthz", "/readyz", "/metrics", "/dashboard"}
+var undescribed = []string{"/", "/suggest", "/favicon.ico", "/robots.txt", "/llms.txt", "/v1", "/v1/", "/docs/", "/docs", "/docs/errors", "/docs/logos", "/bot", "/healthz", "/readyz", "/metrics", "/dashboard", "/static/brand-logo.js"}
 
 // always are the headers of every response, with their values; empty for any value.
 var always = map[string]string{

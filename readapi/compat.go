@@ -55,8 +55,7 @@ func validateHosts(c Config, own string) error {
 		case seen[h.logoHost]:
 			errs = append(errs, fmt.Errorf("API: the host of logos %q has two profiles; keep one of them", h.name))
 		case !slices.Contains(logo.Profiles, h.profile):
-			errs = append(errs, fmt.Errorf("API: the profile %q of the host of logos %q does not exist; profiles are %s",
-				h.profile, h.name, profileNames()))
+			errs = append(errs, fmt.Errorf("API: the profile of the host of logos %q does not exist; profiles are %s", h.name, profileNames()))
 		case h.key != "" && (err != nil || key.Kind != apikey.Publishable):
 			errs = append(errs, fmt.Errorf(
 				"API: the key of the host of logos %q is no publishable key, which begins with lh_pk_", h.name))
@@ -125,15 +124,19 @@ func (x *exchange) parseShape(p profileHost, path string) (named logo.Identifier
 // Caches keep the answer for a name that can have no brand for a day, and nothing is looked up for it.
 var cacheLocal = []string{"public, max-age=86400"}
 
-// drawUnnamed answers for a name that can have no brand.
-func (x *exchange) drawUnnamed(ctx context.Context, who logoCaller, name string, o logo.Options) error {
-	image, err := x.api.Logos.Draw(ctx, logo.Brand{Domain: name, Name: name}, o)
-	if err != nil {
-		return err
+// drawUnnamed answers for a name that can have no brand. It counts for the address, whatever key was sent.
+func (x *exchange) drawUnnamed(ctx context.Context, name string, o logo.Options) (err error) {
+	if problem := x.checked(func(ctx context.Context) *Problem { return x.limitAddress(ctx, x.visitor()) }); problem != nil {
+		return problem
 	}
-	found := logoBrand{local: true}
-	x.noteLogo(image, found, who)
-	return x.sendImage(image, found, o, who)
+	image, found := logo.Image{Fallback: logo.Transparent}, logoBrand{local: true}
+	if _, ok := missOf(o.Fallback); !ok {
+		if image, err = x.api.Logos.Draw(ctx, logo.Brand{Domain: name, Name: name}, o); err != nil {
+			return err
+		}
+	}
+	x.noteLogo(image, found, logoCaller{})
+	return x.sendImage(image, found, o, logoCaller{})
 }
 
 // globe is the neutral image of profiles whose clients show the image of a 404.

@@ -100,6 +100,7 @@ var corpus = []struct {
 	{"logodev", "crypto/abc?format=png", 200, "png", 128},
 	{"logodev", "localhost?fallback=404", 404, "plain", 0},
 	{"logodev", "nas.local?format=png", 200, "png", 128},
+	{"logodev", "search?q=acme", 404, "plain", 0},
 	{"logodev", "describe/acme.com", 404, "plain", 0},
 
 	{"google", "s2/favicons?domain=acme.com", 200, "png", 16},
@@ -119,6 +120,7 @@ var corpus = []struct {
 	{"google", "faviconV2?client=SOCIAL&type=FAVICON&fallback_opts=TYPE,SIZE,URL&url=http://acme.com&size=64", 200, "png", 64},
 	{"google", "faviconV2?client=SOCIAL&url=https%3A%2F%2Fwww.acme.com%2F&size=48", 200, "png", 48},
 	{"google", "faviconV2?url=acme.com", 200, "png", 16},
+	{"google", "s2/favicons/?domain=https://acme.com/100%&sz=32", 200, "png", 32},
 	{"google", "s2/favicons?domain=nowhere-here.com&sz=64", 404, "png", 16},
 	{"google", "faviconV2?url=http://nowhere-here.com&size=64", 404, "png", 16},
 	{"google", "s2/favicons?domain=192.168.1.1", 404, "png", 16},
@@ -299,6 +301,20 @@ func TestProfiles_KeyOfHost_CrawlsUnknownDomains(t *testing.T) {
 		}
 	}
 	c.awaitBalance(50)
+	changed.LogosPerAddress, changed.Registerer = 1, prometheus.NewRegistry()
+	s.api, err = readapi.New(changed, s.deps)
+	s.must(err)
+	statuses := map[int]int{}
+	for range 3 {
+		a := s.sendTo("logos.example.net", http.MethodGet, "/another-brand.com", nil)
+		statuses[a.status]++
+		if a.header.Get("X-Api-Key-Status") != "" {
+			t.Errorf("a visitor without a key sees X-Api-Key-Status %s", a.header.Get("X-Api-Key-Status"))
+		}
+	}
+	if statuses[http.StatusTooManyRequests] < 2 {
+		t.Errorf("statuses %v: the key of the host lifts the limit of an address", statuses)
+	}
 }
 
 func TestConfig_LogoHosts_AreChecked(t *testing.T) {

@@ -56,20 +56,20 @@ type logoCaller struct {
 func (x *exchange) admitLogo() (logoCaller, *Problem) {
 	out := logoCaller{Address: x.visitor()}
 	problem := x.checked(func(ctx context.Context) *Problem {
-		problem := x.useLogoKey(ctx, &out)
-		if problem != nil || out.Keyed {
+		sent, status := logoKey(x.request)
+		if sent == "" && status == "" && x.hostKey != "" { // whose account must not be used up from one address
+			problem := x.limitAddress(ctx, out.Address)
+			if problem == nil {
+				problem = x.useLogoKey(ctx, x.hostKey, &out)
+			}
+			out.KeyStatus = "" // the visitor sent no key
 			return problem
 		}
-		limit := x.logoLimit()
-		if limit == 0 {
-			return nil
+		out.KeyStatus = status
+		if problem := x.useLogoKey(ctx, sent, &out); problem != nil || out.Keyed {
+			return problem
 		}
-		decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: out.Address}, limit)
-		if problem == nil && !decision.Allowed {
-			problem = rateLimited("This address has requested too many logos in this minute. Send the request again after Retry-After, or with a key.",
-				decision.RetryAfter(x.api.Now()))
-		}
-		return problem
+		return x.limitAddress(ctx, out.Address)
 	})
 	if out.KeyStatus != "" {
 		x.Header()[headerKeyStatus] = []string{string(out.KeyStatus)}
@@ -80,13 +80,23 @@ func (x *exchange) admitLogo() (logoCaller, *Problem) {
 	return out, problem
 }
 
+// limitAddress takes one logo of the minute of an address without a key.
+func (x *exchange) limitAddress(ctx context.Context, address string) *Problem {
+	limit := x.logoLimit()
+	if limit == 0 {
+		return nil
+	}
+	decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: address}, limit)
+	if problem == nil && !decision.Allowed {
+		problem = rateLimited("This address has requested too many logos in this minute. Send the request again after Retry-After, or with a key.",
+			decision.RetryAfter(x.api.Now()))
+	}
+	return problem
+}
+
 // useLogoKey identifies the account of the key, if one was sent, and checks whether it may use it for
 // one more logo. A request with a valid key counts in usage.logos, whatever its outcome.
-func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
-	sent, status := logoKey(x.request)
-	if out.KeyStatus = status; sent == "" && status == "" {
-		sent = x.hostKey
-	}
+func (x *exchange) useLogoKey(ctx context.Context, sent string, out *logoCaller) *Problem {
 	if sent == "" {
 		return nil
 	}

@@ -54,12 +54,12 @@ func (x *exchange) serveLogo() error {
 		return err
 	}
 	x.domain = id.Domain
+	if !public {
+		return x.drawUnnamed(quick, named.Name, options)
+	}
 	who, problem := x.admitLogo()
 	if problem != nil {
 		return problem
-	}
-	if !public {
-		return x.drawUnnamed(quick, who, named.Name, options)
 	}
 	if named.Kind == logo.Domain {
 		named.Name, err = x.api.lookup.DomainOf(quick, id)

@@ -93,7 +93,7 @@ func dashboards(t *testing.T) map[string]dashboard {
 
 // metricDefined matches the definition of a metric and its kind: either options of prometheus.New…, or a package's own
 // constructor.
-var metricDefined = regexp.MustCompile(`(?:(\w*)Opts\{\s*Name:\s*|NewDesc\(|\b(histogram|[Cc]ounters?|Gauges?)\()"(letterhead_\w+)"`)
+var metricDefined = regexp.MustCompile(`(?:(\w*)Opts\{\s*Name:\s*|NewDesc\(|\b([Hh]istograms?|[Cc]ounters?|Gauge(?:s|Func)?)\()"(letterhead_\w+)"`)
 
 // metricsOfCode returns the names of the metrics in the code. The value is true for a histogram.
 func metricsOfCode(t *testing.T) map[string]bool {

@@ -681,11 +681,11 @@ func logoHosts(c *Config, v string) error {
 	if v == "none" {
 		return nil
 	}
-	for part := range strings.SplitSeq(strings.TrimSuffix(v, ";"), ";") {
+	for i, part := range strings.Split(strings.TrimSuffix(v, ";"), ";") {
 		host, rest, ok := strings.Cut(strings.TrimSpace(part), "=")
 		profile, key, _ := strings.Cut(rest, ":")
 		if !ok || profile == "" {
-			return fmt.Errorf("%q is not host=profile or host=profile:key", part)
+			return fmt.Errorf("entry %d is not host=profile or host=profile:key", i+1) // it may contain a key
 		}
 		if err := hostWithPort(host); err != nil {
 			return err

@@ -41,8 +41,8 @@ const (
 // mean the default, as at these services. ok is false if the profile has no such path. The name is a host, without
 // scheme, port and path, or text that is none.
 func (p Profile) ParseShape(path, rawQuery string) (id Identifier, o Options, ok bool) {
-	q := lenient(rawQuery)
-	first, rest, _ := strings.Cut(strings.TrimSuffix(path, "/"), "/")
+	q, path := lenient(rawQuery), strings.TrimSuffix(path, "/")
+	first, rest, _ := strings.Cut(path, "/")
 	id.Kind, o = Domain, Options{Type: Icon, Size: DefaultSize, Format: imaging.PNG, Fallback: NoImage}
 	switch p {
 	case Clearbit:
@@ -63,7 +63,7 @@ func (p Profile) ParseShape(path, rawQuery string) (id Identifier, o Options, ok
 			o.Fallback = Monogram
 		}
 		switch kind := Kind(first); {
-		case rest == "":
+		case rest == "" && first != "search":
 			id.Name, ok = hostOf(first), true
 		case kind == Ticker, kind == ISIN, kind == Crypto:
 			id.Kind, id.Name, ok = kind, unescaped(rest), !strings.Contains(rest, "/")
@@ -89,7 +89,7 @@ func (p Profile) ParseShape(path, rawQuery string) (id Identifier, o Options, ok
 		o.Fallback, o.Size = Monogram, q.size("size", besticonDefault, MaxSize)
 		id.Name, ok = hostOf(q["url"]), path == "icon"
 	}
-	o.Gray = q.truth("greyscale") || q.truth("grayscale")
+	o.Gray = (p == Clearbit || p == LogoDev) && (q.truth("greyscale") || q.truth("grayscale"))
 	if o.Gray && o.Format == imaging.SVG {
 		o.Format = imaging.PNG
 	}
@@ -141,11 +141,13 @@ func lenient(rawQuery string) shapeQuery {
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, rawValue, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(rawName)
-		value, valueErr := url.QueryUnescape(rawValue)
-		if name = strings.ToLower(name); err != nil || valueErr != nil || q[name] != "" {
+		name = strings.ToLower(name)
+		if _, seen := q[name]; err != nil || seen {
 			continue
 		}
-		q[name] = value
+		if q[name], err = url.QueryUnescape(rawValue); err != nil { // a URL that is not encoded
+			q[name] = rawValue
+		}
 	}
 	return q
 }

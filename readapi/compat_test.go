@@ -2,6 +2,7 @@ package readapi_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"image"
 	_ "image/jpeg"
@@ -14,7 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/domain/plan"
+	"letterhead/internal/apikey"
 	"letterhead/internal/config"
+	"letterhead/internal/testmust"
 	"letterhead/readapi"
 	"letterhead/readapi/logo"
 )
@@ -288,6 +291,16 @@ func TestProfiles_KeyOfHost_CrawlsUnknownDomains(t *testing.T) {
 	var err error
 	s.api, err = readapi.New(changed, s.deps)
 	s.must(err)
+	unused := changed
+	unused.LogoHosts, unused.Registerer = []readapi.LogoHost{{Host: "logos.example.net", Profile: logo.Clearbit, Key: testmust.Get(apikey.Generate(apikey.Publishable, rand.Reader))(t)}}, prometheus.NewRegistry()
+	withUnused, err := readapi.New(unused, s.deps)
+	s.must(err)
+	api := s.api
+	s.api = withUnused
+	if a := s.sendTo("logos.example.net", http.MethodGet, "/fresh.com", nil); a.status != http.StatusNotFound || a.header.Get("Cache-Control") != "private, max-age=60" || a.header.Get("X-Api-Key-Status") != "" {
+		t.Errorf("by a key that cannot be used: %d, header %v", a.status, a.header)
+	}
+	s.api = api
 	if a := s.sendTo("brands.example.com", http.MethodGet, "/compat/clearbit/fresh.com", nil); a.status != http.StatusNotFound || len(s.crawler.of("fresh.com")) != 0 {
 		t.Errorf("without a key: %d, crawls %v", a.status, s.crawler.of("fresh.com"))
 	}

@@ -46,6 +46,7 @@ type logoCaller struct {
 	Keyed     bool      // the request is served with the rights of Caller
 	Caller    Caller    // zero without a valid key
 	KeyStatus keyStatus // "" when no key was sent, or the key was used
+	unkeyed   bool      // the key of the host was not used
 	Address   string    // the visitor's, as the limits of addresses count it
 	Counted   time.Time // when the monthly allowance counted the request; zero if it did not
 }
@@ -62,7 +63,7 @@ func (x *exchange) admitLogo() (logoCaller, *Problem) {
 			if problem == nil {
 				problem = x.useLogoKey(ctx, x.hostKey, &out)
 			}
-			out.KeyStatus = "" // the visitor sent no key
+			out.KeyStatus, out.unkeyed = "", !out.Keyed // the visitor sent no key
 			return problem
 		}
 		out.KeyStatus = status

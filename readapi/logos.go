@@ -173,7 +173,7 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 		h["Cache-Control"] = cacheLocal
 	case found.crawl.Temporary(), found.early && p.Fallback != "":
 		h["Cache-Control"] = cacheNever
-	case who.KeyStatus != "":
+	case who.KeyStatus != "", who.unkeyed && p.Fallback != "":
 		h["Cache-Control"] = cacheBesideStatus
 	case p.Fallback != "":
 		h["Cache-Control"] = cacheFallback

@@ -275,3 +275,34 @@ func TestSettings_EveryDefaultIsShown(t *testing.T) {
 		}
 	}
 }
+
+func TestLoad_LogoHosts_AreParsed(t *testing.T) {
+	c, err := Load(env("LETTERHEAD_LOGO_HOSTS", "Logos.example.com=Clearbit; icons.example.com:8443=google:lh_pk_x;", "LETTERHEAD_LOGOS_PER_ADDRESS", "0",
+		"LETTERHEAD_UNLIMITED_LOGOS", "10.0.0.0/8"), nil)
+	want := []LogoHost{{"logos.example.com", "clearbit", ""}, {"icons.example.com:8443", "google", "lh_pk_x"}}
+	if err != nil || !slices.Equal(c.LogoHosts, want) || c.LogosPerAddress != 0 || len(c.UnlimitedLogos) != 1 {
+		t.Errorf("%v, %d, %v, %v; want %v", c.LogoHosts, c.LogosPerAddress, c.UnlimitedLogos, err, want)
+	}
+	for _, setting := range []string{"logos.example.com", "logos.example.com:lh_pk_secret", "logos.example.com=", "=clearbit", "a b=clearbit", "https://a.example=clearbit", ";"} {
+		if _, err := Load(env("LETTERHEAD_LOGO_HOSTS", setting), nil); err == nil || strings.Contains(err.Error(), "lh_pk_secret") {
+			t.Errorf("%s: %v", setting, err)
+		}
+	}
+}
+
+func FuzzLogoHosts(f *testing.F) {
+	for _, seed := range []string{"a.example=clearbit", "a.example=google:lh_pk_x;b.example=logodev", "=;:", "[::1]:80=x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, setting string) {
+		var c Config
+		if err := logoHosts(&c, setting); err != nil {
+			return
+		}
+		for _, h := range c.LogoHosts {
+			if h.Host == "" || h.Profile == "" || h.Host != strings.ToLower(h.Host) {
+				t.Errorf("%q is %+v", setting, h)
+			}
+		}
+	})
+}

@@ -117,7 +117,7 @@ type Warming struct {
 	Now func() time.Time
 }
 
-// Warmed is the progress of a list, and what was read if it has just begun.
+// Warmed is the progress of a list, and the list as it was read if it has just begun.
 type Warmed struct {
 	warming.List
 	*DomainList

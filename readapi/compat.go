@@ -121,7 +121,7 @@ func (x *exchange) parseShape(p profileHost, path string) (named logo.Identifier
 	return named, id, o, err == nil && !logo.IsLocal(named.Name), nil
 }
 
-// Caches keep the answer for a name that can have no brand for a day, and nothing is looked up for it.
+// cacheLocal lets caches keep the answer for a name that can have no brand for a day.
 var cacheLocal = []string{"public, max-age=86400"}
 
 // drawUnnamed answers for a name that can have no brand. It counts for the address, whatever key was sent.
@@ -144,7 +144,7 @@ func (x *exchange) drawUnnamed(ctx context.Context, name string, o logo.Options)
 //go:embed globe.png
 var globe []byte
 
-// missOf returns what a profile answers instead of an image, and whether it does.
+// missOf returns the answer that replaces a missing logo, and reports whether the fallback has one of its own.
 func missOf(f logo.Fallback) (logo.Image, bool) {
 	switch f {
 	case logo.NoImage:

@@ -71,7 +71,7 @@ func Gauges(name, help string, labels ...string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 }
 
-// GaugeFunc returns a gauge whose value is asked for at each scrape.
+// GaugeFunc returns a gauge that calls value at each scrape.
 func GaugeFunc(name, help string, value func() float64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 }

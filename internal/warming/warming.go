@@ -1,5 +1,6 @@
 // Package warming stores the list of domains that an operator has crawled in the background, and how far it is. The
-// tables are no read models and not in backups: whoever lost them sends the list again, and what was crawled is skipped.
+// tables are no read models and not in backups: after a loss the operator sends the list again, and domains with a fresh
+// record are skipped.
 package warming
 
 import (

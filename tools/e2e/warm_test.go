@@ -24,7 +24,7 @@ func TestWarm_Killed_ListContinues(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "customers.csv")
 	testmust.Succeed(t, os.WriteFile(file, []byte(list.String()), 0o600))
 
-	env := []string{"LETTERHEAD_STARTER=off", "LETTERHEAD_WARM_PER_MINUTE=600", "LETTERHEAD_CRAWL_DENY=0.0.0.0/0,::/0",
+	env := []string{"LETTERHEAD_STARTER=off", "LETTERHEAD_WARM_PER_MINUTE=240", "LETTERHEAD_CRAWL_DENY=0.0.0.0/0,::/0",
 		"LETTERHEAD_REFRESH_WORKERS=32"}
 	n := start(t, data, env...)
 	printed := ok(t, data, "warm", file)

@@ -68,7 +68,7 @@ func (r *Refresher) warmList(ctx context.Context, list warming.List) error {
 // skipped.
 func (r *Refresher) warmDomain(ctx context.Context, list *warming.List, domain string, second bool) (bool, error) {
 	counted, err := r.warmBrand(ctx, list, domain, second)
-	if isUnavailable(ctx, err) {
+	if isUnavailable(ctx, err) || errors.Is(err, warming.ErrNone) {
 		return false, err
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *Refresher) warmDomain(ctx context.Context, list *warming.List, domain s
 // warmBrand requests a crawl of a brand if it is due, and returns the count of the list that it belongs to.
 func (r *Refresher) warmBrand(ctx context.Context, list *warming.List, domain string, second bool) (*int, error) {
 	id := list.CrawlID(domain, false)
-	b, err := r.settled(ctx, domain, id, second)
+	b, err := r.settled(ctx, list, domain, second)
 	if err != nil {
 		return nil, err
 	}
@@ -109,16 +109,26 @@ func (r *Refresher) warmBrand(ctx context.Context, list *warming.List, domain st
 	}
 	id = list.CrawlID(domain, second)
 	err = r.ask(ctx, candidate{domain: domain, why: "warmed", after: head, crawlID: id,
-		due: func(*brand.Brand) bool { return true }, request: commands.Request{ID: id, Actor: "system:warm"}})
+		due: func(*brand.Brand) bool { return r.current(ctx, list) == nil }, request: commands.Request{ID: id, Actor: "system:warm"}})
 	if second {
 		return &list.Repeated, err
 	}
 	return &list.Requested, err
 }
 
-// settled returns a brand. If wait, it waits for a limited time until no crawl of it runs, and, if the crawl with this
-// id was lost, until that may be repeated.
-func (r *Refresher) settled(ctx context.Context, domain, id string, wait bool) (*brand.Brand, error) {
+// current returns warming.ErrNone if a list has been cancelled or replaced.
+func (r *Refresher) current(ctx context.Context, list *warming.List) error {
+	last, err := r.cfg.Warming.Last(ctx)
+	if err == nil && (last.ID != list.ID || last.State != warming.Running) {
+		err = warming.ErrNone
+	}
+	return err
+}
+
+// settled returns a brand. If wait, it waits for a limited time until no crawl of it runs, and, if the list's crawl was
+// lost, until that may be repeated. Errors: warming.ErrNone if the list is cancelled meanwhile.
+func (r *Refresher) settled(ctx context.Context, list *warming.List, domain string, wait bool) (*brand.Brand, error) {
+	id := list.CrawlID(domain, false)
 	for until := r.cfg.Now().Add(warmWait); ; {
 		b, err := r.brands.State(ctx, domain)
 		if err != nil || !wait {
@@ -131,7 +141,7 @@ func (r *Refresher) settled(ctx context.Context, domain, id string, wait bool) (
 		if !now.Before(until) || !running && !lost {
 			return b, nil
 		}
-		if err := delay.For(ctx, warmPause); err != nil {
+		if err := errors.Join(delay.For(ctx, warmPause), r.current(ctx, list)); err != nil {
 			return nil, err
 		}
 	}

@@ -184,3 +184,27 @@ func TestWarm_Cancelled_RequestsNothingMore(t *testing.T) {
 		}
 	})
 }
+
+// The second examination of a domain waits for minutes until a lost crawl may be repeated.
+func TestWarm_CancelledWhileItWaits_NextListBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, table := newWorld(t), lists(t)
+		begin(t, table, "lost.com")
+		domains := w.answer(func(a asked) {
+			if a.Domain == "lost.com" {
+				testmust.Succeed(t, w.FailCrawl(t.Context(), commands.FailCrawl{Request: who, Domain: a.Domain, CrawlID: a.ID, Outcome: brand.Timeout}))
+				return
+			}
+			w.finds(a.Domain, a.ID, true)
+		})
+		stop := w.run(refresh.Config{Warming: table})
+		time.Sleep(20 * time.Second)
+		testmust.Succeed(t, table.Cancel(t.Context()))
+		begin(t, table, "next.com")
+		time.Sleep(20 * time.Second)
+		stop()
+		if all := domains(); !slices.Equal(all, []string{"lost.com", "next.com"}) {
+			t.Errorf("crawled %v", all)
+		}
+	})
+}

@@ -51,7 +51,7 @@ func ParseDomains(text string) *DomainList {
 	number := 0
 	for line := range strings.SplitSeq(text, "\n") {
 		number++
-		if line = strings.TrimSpace(line); line == "" {
+		if strings.TrimSpace(line) == "" {
 			continue
 		}
 		if !begun {
@@ -86,11 +86,13 @@ func ParseDomains(text string) *DomainList {
 
 // fields returns the fields of a line of CSV.
 func fields(line string, separator rune) []string {
-	r := csv.NewReader(strings.NewReader(line))
-	r.Comma, r.LazyQuotes = separator, true
-	all, err := r.Read()
-	if err != nil {
-		all = []string{line}
+	all := strings.Split(line, string(separator))
+	if strings.Contains(line, `"`) {
+		r := csv.NewReader(strings.NewReader(line))
+		r.Comma, r.LazyQuotes = separator, true
+		if quoted, err := r.Read(); err == nil {
+			all = quoted
+		}
 	}
 	for i := range all {
 		all[i] = strings.TrimSpace(all[i])

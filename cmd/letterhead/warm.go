@@ -10,8 +10,8 @@ import (
 	"letterhead/operations"
 )
 
-// maxListFile is the maximum size of a list of domains.
-const maxListFile = 8 << 20
+// maxListFile is the maximum size of a list of domains: its JSON form may be twice as large, and the API reads 8 MiB.
+const maxListFile = 4 << 20
 
 func warmCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "warm [FILE]", Short: "Crawl a list of domains in the background, or show its progress",

@@ -36,6 +36,14 @@ func Visitor(r *http.Request, trusted []netip.Prefix) string {
 // IPv4 in IPv6 is IPv4, zones are dropped, and IPv6 counts by /64. A connection without an IP address
 // gives the zero Addr.
 func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
+	if client := wholeAddress(r, trusted); client.IsValid() {
+		return visitorOf(client)
+	}
+	return netip.Addr{}
+}
+
+// wholeAddress is clientAddress before an IPv6 address becomes its /64.
+func wholeAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	client, ok := addressOf(r.RemoteAddr)
 	if !ok {
 		return netip.Addr{}
@@ -43,7 +51,7 @@ func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	if isTrusted(client, trusted) {
 		client = lastUntrusted(client, r.Header[headerForwardedFor], trusted)
 	}
-	return visitorOf(client)
+	return client
 }
 
 // visitorOf returns the identity of a visitor: an IPv4 address, or the /64 of an IPv6 address.

@@ -46,13 +46,13 @@ func hostsOf(c Config) (hosts []profileHost) {
 // validateHosts reports hosts of logos that serve something else, profiles that do not exist, and unusable keys.
 func validateHosts(c Config, own string) error {
 	var errs []error
-	seen := map[logoHost]bool{}
-	for _, h := range hostsOf(c) {
+	hosts := hostsOf(c)
+	for i, h := range hosts {
 		switch key, err := apikey.Parse(h.key); {
 		case h.is(own):
 			errs = append(errs, fmt.Errorf(
 				"API: the host of logos %q is the host of BaseURL, which would then serve nothing but logos", h.name))
-		case seen[h.logoHost]:
+		case slices.ContainsFunc(hosts[:i], func(o profileHost) bool { return o.name == h.name && (o.port == "" || o.port == h.port) }):
 			errs = append(errs, fmt.Errorf("API: the host of logos %q has two profiles; keep one of them", h.name))
 		case !slices.Contains(logo.Profiles, h.profile):
 			errs = append(errs, fmt.Errorf("API: the profile of the host of logos %q does not exist; profiles are %s", h.name, profileNames()))
@@ -60,7 +60,6 @@ func validateHosts(c Config, own string) error {
 			errs = append(errs, fmt.Errorf(
 				"API: the key of the host of logos %q is no publishable key, which begins with lh_pk_", h.name))
 		}
-		seen[h.logoHost] = true
 	}
 	return errors.Join(errs...)
 }
@@ -124,7 +123,7 @@ func (x *exchange) parseShape(p profileHost, path string) (named logo.Identifier
 // cacheLocal lets caches keep the answer for a name that can have no brand for a day.
 var cacheLocal = []string{"public, max-age=86400"}
 
-// drawUnnamed answers for a name that can have no brand. It counts for the address, whatever key was sent.
+// drawUnnamed answers for a name that can have no brand. It counts against the address's limit, whatever key was sent.
 func (x *exchange) drawUnnamed(ctx context.Context, name string, o logo.Options) (err error) {
 	if problem := x.checked(func(ctx context.Context) *Problem { return x.limitAddress(ctx, x.visitor()) }); problem != nil {
 		return problem
@@ -160,7 +159,7 @@ func (x *exchange) logoLimit() int64 {
 	if _, _, ok := x.profiled(); !ok {
 		return plan.KeylessLogosPerMinute
 	}
-	if client := clientAddress(x.request, x.api.TrustedProxies); isTrusted(client, x.api.UnlimitedLogos) {
+	if client := wholeAddress(x.request, x.api.TrustedProxies); isTrusted(client, x.api.UnlimitedLogos) {
 		return 0
 	}
 	return x.api.LogosPerAddress

@@ -259,7 +259,7 @@ func TestProfiles_LimitOfAddress_IsASetting(t *testing.T) {
 	s := start(t, onProfiles, func(set *setup) {
 		set.config.LogosPerAddress = 2 // after onProfiles
 		set.config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-		set.config.UnlimitedLogos = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
+		set.config.UnlimitedLogos = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8::5/128")}
 	})
 	ask := func(path, client string) int {
 		return s.sendTo("brands.example.com", http.MethodGet, path, http.Header{"X-Forwarded-For": {client}}).status
@@ -274,6 +274,9 @@ func TestProfiles_LimitOfAddress_IsASetting(t *testing.T) {
 		}
 		if got := ask(fmt.Sprintf("/compat/clearbit/no-brand-%d.com", i), "198.51.100.7"); got != http.StatusNotFound {
 			t.Errorf("request %d of an address without a limit: %d", i, got)
+		}
+		if got := ask(fmt.Sprintf("/compat/clearbit/no-brand-%d.com", i), "2001:db8::5"); got != http.StatusNotFound {
+			t.Errorf("request %d of an IPv6 address without a limit: %d", i, got)
 		}
 		if got := ask("/logo/acme.com", "203.0.113.10"); got != http.StatusOK {
 			t.Errorf("/logo, request %d: %d", i, got)
@@ -337,6 +340,7 @@ func TestConfig_LogoHosts_AreChecked(t *testing.T) {
 		"two profiles":        {{Host: "a.example", Profile: logo.Clearbit}, {Host: "A.example", Profile: logo.Google}},
 		"no publishable key":  {{Host: "a.example", Profile: logo.Clearbit, Key: "lh_sk_live_x"}},
 		"nothing but logos":   {{Host: "brands.example.com", Profile: logo.Clearbit}},
+		"b.example\" has two": {{Host: "b.example", Profile: logo.Clearbit}, {Host: "b.example:8443", Profile: logo.Google}},
 		"a.example\" has two": {{Host: "a.example:443", Profile: logo.Clearbit}, {Host: "a.example", Profile: logo.Clearbit}},
 	} {
 		err := readapi.Config{BaseURL: "https://brands.example.com", LogoHosts: hosts}.Validate()

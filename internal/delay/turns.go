@@ -19,21 +19,23 @@ const (
 // turns lets other goroutines go first, unless that took long lately.
 type turns struct {
 	yield func()       // runtime.Gosched, but for tests
-	after atomic.Int64 // there is no turn before it, in nanoseconds since 1970
+	start time.Time    // a time with a monotonic clock
+	after atomic.Int64 // there is no turn before it, in nanoseconds since start
 }
 
 func (t *turns) give() {
-	began := time.Now()
-	if began.UnixNano() < t.after.Load() {
+	began := time.Since(t.start)
+	if int64(began) < t.after.Load() {
 		return
 	}
 	t.yield()
-	if took := time.Since(began); took >= slowTurn {
-		t.after.Store(time.Now().Add(turnlessFor * took).UnixNano())
+	ended := time.Since(t.start)
+	if took := ended - began; took >= slowTurn {
+		t.after.Store(int64(ended + turnlessFor*took))
 	}
 }
 
-var process = turns{yield: runtime.Gosched}
+var process = turns{yield: runtime.Gosched, start: time.Now()}
 
 // Turn lets the goroutines that are ready to run go first. Work that runs for milliseconds beside requests calls it now
 // and then: until then, or for the 10 ms after which the scheduler ends a goroutine's run, the requests that became

@@ -10,7 +10,7 @@ import (
 func TestTurns_OtherWorkTakesThem_AreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken, took := 0, 100*time.Millisecond
-		others := turns{yield: func() { taken++; time.Sleep(took) }}
+		others := turns{start: time.Now(), yield: func() { taken++; time.Sleep(took) }}
 		commit := func(want int) {
 			t.Helper()
 			taken = 0

@@ -31,15 +31,6 @@ type AccountWriterConfig struct {
 	LookupCredits int64
 }
 
-// Validate reports all errors of the configuration.
-func (c AccountWriterConfig) Validate() error {
-	err := c.Config.Validate()
-	if c.LookupCredits < 0 {
-		err = errors.Join(err, errors.New("LookupCredits is negative"))
-	}
-	return err
-}
-
 // AccountWriter decides every command on an account, for all accounts. It is safe for concurrent use.
 //
 // In addition to the errors of each method, all of them return ErrBusy (queue full, conflict not resolved, shutting
@@ -61,9 +52,6 @@ type accountActor = streamwriter.Actor[*accountState]
 // folded from its beginning.
 func NewAccountWriter(cfg AccountWriterConfig, log eventlog.Log,
 	snapshots streamwriter.Snapshots) (*AccountWriter, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("account writer: %w", err)
-	}
 	accounts, err := streamwriter.New(cfg.Config, accountStreams(cfg.Shared), log, snapshots)
 	if err != nil {
 		return nil, fmt.Errorf("account writer: %w", err)

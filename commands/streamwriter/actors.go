@@ -67,9 +67,6 @@ func (all *Actors[S]) callContext(now time.Time) context.Context {
 // New returns the actors for a kind of stream on a log. Snapshots may be nil: then every stream is
 // folded from its beginning.
 func New[S State](cfg Config, k Kind[S], log eventlog.Log, snapshots Snapshots) (*Actors[S], error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	if log == nil {
 		return nil, errors.New("no event log")
 	}

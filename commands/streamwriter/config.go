@@ -1,8 +1,7 @@
 package streamwriter
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -52,68 +51,21 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	for _, s := range c.numbers() {
-		if s.value() < 0 {
-			errs = append(errs, fmt.Errorf("%s is negative", s.name))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 func (c Config) withDefaults(encoder Encoder) Config {
-	for _, s := range c.numbers() {
-		if s.value() == 0 {
-			s.set(s.usual)
-		}
-	}
+	c.MaxQueue = cmp.Or(c.MaxQueue, DefaultMaxQueue)
+	c.MaxLive = cmp.Or(c.MaxLive, DefaultMaxLive)
+	c.IdleAfter = cmp.Or(c.IdleAfter, DefaultIdleAfter)
+	c.ResolveWithin = cmp.Or(c.ResolveWithin, DefaultResolveWithin)
+	c.KnowWithin = cmp.Or(c.KnowWithin, DefaultKnowWithin)
+	c.AppendWithin = cmp.Or(c.AppendWithin, DefaultAppendWithin)
+	c.LoadWithin = cmp.Or(c.LoadWithin, DefaultLoadWithin)
+	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, DefaultSnapshotEvery)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Encoder == nil {
 		c.Encoder = encoder
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 	return c
-}
-
-// numbers lists the settings that are counts or durations, with their defaults.
-func (c *Config) numbers() []setting {
-	return []setting{
-		{"MaxQueue", &c.MaxQueue, nil, DefaultMaxQueue},
-		{"MaxLive", &c.MaxLive, nil, DefaultMaxLive},
-		{"SnapshotEvery", &c.SnapshotEvery, nil, DefaultSnapshotEvery},
-		{"IdleAfter", nil, &c.IdleAfter, int64(DefaultIdleAfter)},
-		{"ResolveWithin", nil, &c.ResolveWithin, int64(DefaultResolveWithin)},
-		{"KnowWithin", nil, &c.KnowWithin, int64(DefaultKnowWithin)},
-		{"AppendWithin", nil, &c.AppendWithin, int64(DefaultAppendWithin)},
-		{"LoadWithin", nil, &c.LoadWithin, int64(DefaultLoadWithin)},
-	}
-}
-
-// setting is a count or a duration.
-type setting struct {
-	name     string
-	count    *int
-	duration *time.Duration
-	usual    int64
-}
-
-func (s setting) value() int64 {
-	if s.count != nil {
-		return int64(*s.count)
-	}
-	return int64(*s.duration)
-}
-
-func (s setting) set(v int64) {
-	if s.count != nil {
-		*s.count = int(v)
-		return
-	}
-	*s.duration = time.Duration(v)
 }

@@ -57,16 +57,13 @@ func (c Chain) Verify(ctx context.Context, log eventlog.Log, stream string) (eve
 func (c Chain) Read(ctx context.Context, log eventlog.Log, stream string,
 	f func(rec *eventlog.Recorded, head Hash) error, progress func(events int)) error {
 	var head Hash
-	for revision := uint64(0); ; {
-		page, err := log.ReadStream(ctx, stream, revision, eventlog.Forward, verifyPage)
-		if err != nil {
-			return fmt.Errorf("verify %s from revision %d: %w", stream, revision, err)
-		}
+	revision := uint64(0)
+	return eventlog.ReadPages(ctx, log, stream, verifyPage, func(page []eventlog.Recorded) (err error) {
 		for i := range page {
 			if head, err = c.Check(head, stream, revision, &page[i]); err != nil {
 				return err
 			}
-			if err := f(&page[i], head); err != nil {
+			if err = f(&page[i], head); err != nil {
 				return err
 			}
 			revision++
@@ -74,10 +71,8 @@ func (c Chain) Read(ctx context.Context, log eventlog.Log, stream string,
 		if progress != nil {
 			progress(len(page))
 		}
-		if len(page) < verifyPage {
-			return nil
-		}
-	}
+		return nil
+	})
 }
 
 // Check checks one stored event against the chain, whose head is the hash of the event before it, and returns its hash.

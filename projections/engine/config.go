@@ -2,8 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -17,7 +15,6 @@ const (
 	// DefaultBatchEvents limits the events that a catch-up loop folds in one transaction. With more of them the writer
 	// is blocked longer, and more of them are in memory.
 	DefaultBatchEvents = 10_000
-	maxBatchEvents     = 1_000_000
 	// maxBatchBytes ends a batch early if its events are large.
 	maxBatchBytes = 32 << 20
 	// pageEvents limits the events of one read of the log.
@@ -116,28 +113,6 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	return c
-}
-
-// Validate reports all errors in the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Decode == nil {
-		errs = append(errs, errors.New("the function Decode is not set"))
-	}
-	if c.BatchEvents < 0 || c.BatchEvents > maxBatchEvents {
-		errs = append(errs,
-			fmt.Errorf("BatchEvents is %d; it must be 0 (default) to %d", c.BatchEvents, maxBatchEvents))
-	}
-	if c.RetryFirst < 0 || c.RetryLast < 0 {
-		errs = append(errs, errors.New("RetryFirst and RetryLast must not be negative"))
-	}
-	if c.DropAfter < 0 {
-		errs = append(errs, fmt.Errorf("DropAfter is %s; it must not be negative", c.DropAfter))
-	}
-	if c.RetryLast != 0 && c.RetryLast < c.RetryFirst {
-		errs = append(errs, fmt.Errorf("RetryLast (%s) is shorter than RetryFirst (%s)", c.RetryLast, c.RetryFirst))
-	}
-	return errors.Join(errs...)
 }
 
 // backoff returns pauses that double.

@@ -141,9 +141,9 @@ func (m *model) buildingGeneration() *generation {
 	return m.building
 }
 
-// New checks the configuration and the read models, and reports all errors.
+// New checks the read models, and reports all errors.
 func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...projections.Projection) (*Runner, error) {
-	errs := []error{cfg.Validate()}
+	var errs []error
 	r := &Runner{
 		cfg: cfg.withDefaults(), log: log, store: store, shared: store.Shared(), lead: store.Lead, space: disk.At,
 		metrics: newMetrics(), step: make(gate, 1), hurry: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),

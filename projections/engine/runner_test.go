@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -423,12 +422,12 @@ func TestList_ReportsLagBehindLog(t *testing.T) {
 	})
 }
 
-func TestNew_BadConfiguration_ReportsAllErrors(t *testing.T) {
+func TestNew_BadReadModels_ReportsAllErrors(t *testing.T) {
 	e := projectionstest.Open(t)
 	twice := newToy("toy", e.Store, 1)
-	_, err := engine.New(projectionstest.Config(engine.Config{BatchEvents: math.MaxInt, RetryFirst: -1}), e.Log, e.Store,
+	_, err := engine.New(projectionstest.Config(engine.Config{}), e.Log, e.Store,
 		twice, twice, newToy("Bad Name", e.Store, 1), newToy("backwards", e.Store, 1, 2), newToy("none", e.Store))
-	for _, part := range []string{"BatchEvents", "RetryFirst", "given twice", "Bad Name", "out of order", "0 versions"} {
+	for _, part := range []string{"given twice", "Bad Name", "out of order", "0 versions"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}

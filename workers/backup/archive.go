@@ -35,9 +35,6 @@ type failure struct {
 // FindFailures finds the streams of failures whose last event is older than a time. Nothing may be appended
 // until CopyRest or Migrate has returned. Errors: as the log, ctx.Err().
 func FindFailures(ctx context.Context, cfg Config, log eventlog.Log, before time.Time) (*Failures, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	f := &Failures{cfg: cfg.withDefaults(), log: log, names: map[string]failure{}}
 	var err error
 	if f.head, err = log.Head(ctx); err != nil {

@@ -38,9 +38,6 @@ type Migrated struct {
 // Errors: ErrNotEmpty (this pass wrote nothing), ErrForeignWriter, ErrDiffers, *commands.ChainError, the errors of
 // both sides, ctx.Err(). After any of them except ErrNotEmpty a later pass continues.
 func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target) (out Migrated, err error) {
-	if err := cfg.Validate(); err != nil {
-		return out, err
-	}
 	cfg = cfg.withDefaults()
 	out.Final = final
 	if from.Without != nil && !final {

@@ -322,16 +322,3 @@ func TestBackup_LogOfNewerRelease_Fails(t *testing.T) {
 		t.Errorf("the rest: %v, want ErrUnfinished", err)
 	}
 }
-
-func TestConfig_Invalid_Fails(t *testing.T) {
-	bad := backup.Config{SegmentBytes: 7, RetryAfter: -1}
-	err := bad.Validate()
-	for _, want := range []string{"SegmentBytes", "RetryAfter"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
-	}
-	if _, err := backup.Run(t.Context(), bad, embedded(t).source(), t.TempDir()); err == nil {
-		t.Error("it ran")
-	}
-}

@@ -96,9 +96,6 @@ func Inspect(ctx context.Context, from string) (*Manifest, error) {
 // ErrDiffers, *commands.ChainError, the errors of the target, ctx.Err() (run it again to continue).
 func Restore(ctx context.Context, cfg RestoreConfig, from string,
 	open func(context.Context, *Manifest) (Target, error)) (out Restored, err error) {
-	if err := cfg.Validate(); err != nil {
-		return out, err
-	}
 	cfg.Config = cfg.withDefaults()
 	at, err := openPlace(ctx, from, false)
 	if err != nil {

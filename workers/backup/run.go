@@ -25,8 +25,6 @@ const (
 	// maxRemembered bounds the assets that a run remembers as copied, to about 50 MiB. At the limit the run
 	// forgets all of them and checks again.
 	maxRemembered = 1 << 20
-	// minSegmentBytes and the largest size keep a segment useful and its reader within maxSegmentBytes.
-	minSegmentBytes, largestSegmentBytes = 1 << 10, 32 << 20
 )
 
 // Config configures a backup, restore or migration.
@@ -61,22 +59,6 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	return c
-}
-
-// Validate reports all errors of the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	if c.SegmentBytes != 0 && (c.SegmentBytes < minSegmentBytes || c.SegmentBytes > largestSegmentBytes) {
-		errs = append(errs, fmt.Errorf("backup: SegmentBytes is %d; it is 0 or %d to %d", c.SegmentBytes,
-			minSegmentBytes, largestSegmentBytes))
-	}
-	if c.LongStream < 0 {
-		errs = append(errs, fmt.Errorf("backup: LongStream is %d, must not be negative", c.LongStream))
-	}
-	if c.RetryAfter < 0 {
-		errs = append(errs, fmt.Errorf("backup: RetryAfter is %s, must not be negative", c.RetryAfter))
-	}
-	return errors.Join(errs...)
 }
 
 // Source is the live service to be backed up.
@@ -133,9 +115,6 @@ const maxListed = 20
 // Errors: ErrNotBackup (the place holds something else), ErrOtherLog, ErrBusy, ErrNewer, ErrDamaged (the
 // existing manifest), the errors of the log, the database and the asset store, ctx.Err().
 func Run(ctx context.Context, cfg Config, from Source, to string) (Summary, error) {
-	if err := cfg.Validate(); err != nil {
-		return Summary{}, err
-	}
 	at, err := openPlace(ctx, to, true)
 	if err != nil {
 		return Summary{}, err

@@ -15,5 +15,5 @@ const Lookups = lookups
 
 // SurveyShared is the part of Verify that looks at the log, as of a database that nodes share.
 func SurveyShared(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
-	return survey(ctx, store, log, false, looks)
+	return survey(ctx, store, log, false, true)
 }

@@ -86,7 +86,7 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 	if p != nil {
 		return &UnfinishedError{Work: p.Work, Since: p.Since}
 	}
-	losses, err := survey(ctx, store, log, false, looksAt(store))
+	losses, err := survey(ctx, store, log, false, store.Shared())
 	if err != nil || len(losses) == 0 {
 		return err
 	}
@@ -128,22 +128,14 @@ func Worst(losses []*eventlog.LossError) *eventlog.LossError {
 // Survey returns one loss for each witness in the database that remembers more than the log contains.
 // Errors: as the log and of the database, ctx.Err().
 func Survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
-	return survey(ctx, store, log, true, looksAt(store))
+	return survey(ctx, store, log, true, store.Shared())
 }
 
-// looksAt returns how often a log is compared with a database.
-func looksAt(store *sqlstore.Store) int {
-	if store.Shared() {
-		return looks
-	}
-	return 1
-}
-
-// survey looks at the log until nothing is missing, at most as often as said. It looks up each snapshot once, and
-// again only if its revision was missing. Without all, snapshots are not looked up while another witness remembers
-// more than the log holds.
+// survey looks at the log until nothing is missing, at most looks times, or once if it is not shared. It looks up each
+// snapshot once, and again only if its revision was missing. Without all, snapshots are not looked up while another
+// witness remembers more than the log holds.
 func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober, all bool,
-	looks int) ([]*eventlog.LossError, error) {
+	shared bool) ([]*eventlog.LossError, error) {
 	var missing map[string]uint64 // nil before the first look at snapshots
 	for look := 1; ; look++ {
 		losses, err := lostPositions(ctx, store, log)
@@ -163,7 +155,7 @@ func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober, all
 			maps.DeleteFunc(missing, func(stream string, _ uint64) bool { return lost[stream] == nil })
 			losses = slices.AppendSeq(losses, maps.Values(lost))
 		}
-		if len(losses) == 0 || look == looks {
+		if len(losses) == 0 || !shared || look == looks {
 			return losses, nil
 		}
 		if err := delay.For(ctx, lookPause); err != nil {

@@ -34,12 +34,11 @@ CREATE TABLE IF NOT EXISTS runs (
 )`
 	columns = `id, node, started, alive, ended, answer_within, answered, unanswered`
 
-	begin  = `INSERT INTO runs (` + columns + `) VALUES ($1, $2, $3, $3, 0, $4, 0, '')`
-	prune  = `DELETE FROM runs WHERE alive < $1`
-	beat   = `UPDATE runs SET alive = $2, answered = $3, unanswered = $4 WHERE id = $1`
-	end    = `UPDATE runs SET alive = $2, ended = $2 WHERE id = $1`
-	all    = `SELECT ` + columns + ` FROM runs ORDER BY started, id`
-	forget = `UPDATE runs SET answered = NULL, unanswered = NULL`
+	begin = `INSERT INTO runs (` + columns + `) VALUES ($1, $2, $3, $3, 0, $4, 0, '')`
+	prune = `DELETE FROM runs WHERE alive < $1`
+	beat  = `UPDATE runs SET alive = $2, answered = $3, unanswered = $4 WHERE id = $1`
+	end   = `UPDATE runs SET alive = $2, ended = $2 WHERE id = $1`
+	all   = `SELECT ` + columns + ` FROM runs ORDER BY started, id`
 )
 
 // Run is a process that served requests. Times are whole microseconds.
@@ -102,12 +101,8 @@ func (r *Runs) Beat(ctx context.Context, id string, now time.Time, answered Answ
 // Table is the name of the table.
 const Table = "runs"
 
-// Forget forgets which charges were answered, because the events get other positions. The table must exist. Errors:
-// those of the database.
-func Forget(ctx context.Context, tx *sqlstore.Tx) error {
-	_, err := tx.ExecContext(ctx, forget)
-	return err
-}
+// Forget is the statement that forgets which charges were answered, because the events get other positions.
+const Forget = `UPDATE runs SET answered = NULL, unanswered = NULL`
 
 // End records a clean shutdown. Errors: as Begin.
 func (r *Runs) End(ctx context.Context, id string, now time.Time) error {

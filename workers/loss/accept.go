@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -188,7 +187,7 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 				return err
 			}
 		}
-		if err := forgetSnapshots(ctx, tx, slices.Collect(maps.Keys(lost))); err != nil {
+		if err := forgetSnapshots(ctx, tx, maps.Keys(lost)); err != nil {
 			return err
 		}
 		if err := resetPositions(ctx, tx, end); err != nil {

@@ -16,9 +16,11 @@ package loss
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -251,25 +253,14 @@ type pending struct {
 // pendingName is the row of sqlstore.CreateLogWork for the work in progress, one command at a time.
 const pendingName = "pending"
 
-func readPendingText(ctx context.Context, store *sqlstore.Store) (state string, err error) {
-	rows, err := store.Read().QueryContext(ctx, "SELECT state FROM log_work WHERE name = $1", pendingName)
-	if sqlstore.IsUndefinedTable(err) {
-		return "", nil
+func readPending(ctx context.Context, store *sqlstore.Store) (*pending, error) {
+	var text string
+	err := store.Read().QueryRowContext(ctx, "SELECT state FROM log_work WHERE name = $1", pendingName).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) || sqlstore.IsUndefinedTable(err) {
+		return nil, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the pending loss or restore: %w", sqlstore.Classify(err))
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return "", sqlstore.Classify(rows.Err())
-	}
-	return state, sqlstore.Classify(rows.Scan(&state))
-}
-
-func readPending(ctx context.Context, store *sqlstore.Store) (*pending, error) {
-	text, err := readPendingText(ctx, store)
-	if err != nil || text == "" {
-		return nil, err
+		return nil, fmt.Errorf("read the pending loss or restore: %w", sqlstore.Classify(err))
 	}
 	p := &pending{}
 	if err := json.Unmarshal([]byte(text), p); err != nil {
@@ -363,19 +354,18 @@ func eachRow(ctx context.Context, store *sqlstore.Store, query string, args []an
 	return sqlstore.Classify(rows.Err())
 }
 
-// present returns the tables that exist in the database.
-func present(ctx context.Context, tx *sqlstore.Tx, tables ...string) ([]string, error) {
-	var out []string
-	for _, table := range tables {
-		names, err := sqlstore.TablesWithPrefix(ctx, tx, table)
-		if err != nil {
-			return nil, err
-		}
-		if slices.Contains(names, table) {
-			out = append(out, table)
+// change runs a statement on a table, for each list of arguments, if the database has the table.
+func change(ctx context.Context, tx *sqlstore.Tx, table, statement string, rows ...[]any) error {
+	names, err := sqlstore.TablesWithPrefix(ctx, tx, table)
+	if err != nil || !slices.Contains(names, table) {
+		return err
+	}
+	for _, args := range rows {
+		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+			return fmt.Errorf("change the rows of %s: %w", table, err)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // Snapshots that forget deletes.
@@ -388,67 +378,31 @@ const (
 // forget deletes what depends on positions: every checkpoint, which charges of earlier runs were answered, and the
 // snapshots selected by allSnapshots or notOfAccounts.
 func forget(ctx context.Context, tx *sqlstore.Tx, snapshots string) error {
-	tables, err := present(ctx, tx, positionsTable, runs.Table, snapshotTable)
-	if err != nil {
-		return err
-	}
-	for _, table := range tables {
-		if table == runs.Table {
-			if err := runs.Forget(ctx, tx); err != nil {
-				return fmt.Errorf("forget which charges were answered: %w", err)
-			}
-			continue
-		}
-		where := snapshots
-		if table == positionsTable {
-			where = ""
-		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+where); err != nil {
-			return fmt.Errorf("forget the rows of %s: %w", table, err)
-		}
-	}
-	return nil
+	return cmp.Or(
+		change(ctx, tx, positionsTable, "DELETE FROM "+positionsTable, nil),
+		change(ctx, tx, runs.Table, runs.Forget, nil),
+		change(ctx, tx, snapshotTable, "DELETE FROM "+snapshotTable+snapshots, nil))
 }
 
 // forgetSnapshots deletes the snapshots of streams that lost events.
-func forgetSnapshots(ctx context.Context, tx *sqlstore.Tx, streams []string) error {
-	tables, err := present(ctx, tx, snapshotTable)
-	if err != nil || len(tables) == 0 {
-		return err
+func forgetSnapshots(ctx context.Context, tx *sqlstore.Tx, streams iter.Seq[string]) error {
+	var rows [][]any
+	for stream := range streams {
+		rows = append(rows, []any{stream})
 	}
-	for _, stream := range streams {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM "+snapshotTable+" WHERE stream = $1", stream); err != nil {
-			return fmt.Errorf("forget the snapshot of %s: %w", stream, err)
-		}
-	}
-	return nil
+	return change(ctx, tx, snapshotTable, "DELETE FROM "+snapshotTable+" WHERE stream = $1", rows...)
 }
 
 // resetPositions moves checkpoints past the head back to it.
 func resetPositions(ctx context.Context, tx *sqlstore.Tx, head eventlog.Position) error {
-	tables, err := present(ctx, tx, positionsTable)
-	if err != nil || len(tables) == 0 {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, "UPDATE positions SET position = $1 WHERE position > $1",
-		int64(head)); err != nil {
-		return fmt.Errorf("move checkpoints back: %w", err)
-	}
-	return nil
+	return change(ctx, tx, positionsTable, "UPDATE positions SET position = $1 WHERE position > $1", []any{int64(head)})
 }
 
 // setPositions sets the checkpoints of the named readers to a position.
 func setPositions(ctx context.Context, tx *sqlstore.Tx, names []string, head eventlog.Position) error {
-	tables, err := present(ctx, tx, positionsTable)
-	if err != nil || len(tables) == 0 {
-		return err
-	}
+	var rows [][]any
 	for _, name := range names {
-		_, err := tx.ExecContext(ctx, "INSERT INTO positions (name, position) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET position = excluded.position",
-			name, int64(head))
-		if err != nil {
-			return fmt.Errorf("set the checkpoint of %s: %w", name, err)
-		}
+		rows = append(rows, []any{name, int64(head)})
 	}
-	return nil
+	return change(ctx, tx, positionsTable, "INSERT INTO positions (name, position) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET position = excluded.position", rows...)
 }

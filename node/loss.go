@@ -11,7 +11,6 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/sqlstore"
@@ -39,8 +38,8 @@ type lossGuard struct {
 // admit compares a shared event store with the events that the database and this node remember, before the node uses a
 // new connection to the store. A running node that rejects the store is not ready and appends nothing. If the store
 // holds the last event that the node has seen, everything in its memory is right, and the node continues.
-func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
-	err := g.compare(ctx, store, eventlog.Mark(seen))
+func (g *lossGuard) admit(ctx context.Context, store eventlog.Prober, seen eventlog.Mark) error {
+	err := g.compare(ctx, store, seen)
 	switch before := g.lost.Load(); {
 	case errors.Is(err, eventlog.ErrLoss) && before != nil && eventlog.SameLoss(*before, err):
 		err = *before // one sentence, although the log or the records may have grown

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/testmust"
@@ -46,13 +45,13 @@ func guardOn(t *testing.T, store *sqlstore.Store) guarded {
 		logger: slog.New(slog.DiscardHandler), kill: kill, lost: &atomic.Pointer[error]{}}, alive}
 }
 
-func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
+func seenIn(t *testing.T, log eventlog.Log) eventlog.Mark {
 	t.Helper()
 	last, found, err := eventlog.Probe(log).Last(t.Context())
 	if err != nil || !found {
 		t.Fatal(found, err)
 	}
-	return esdb.Seen(eventlog.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
+	return eventlog.MarkOf(&last)
 }
 
 // Events that only one node has seen are recorded as well: that node and the others reject a store without them, and
@@ -64,19 +63,19 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New()}
 	right, shorter := logOf(t, ids[:3]...), logOf(t, ids[:2]...)
 	fork := logOf(t, ids[0], ids[1], uuid.New(), uuid.New())
-	admit := func(n guarded, log eventlog.Log, seen esdb.Seen) error {
+	admit := func(n guarded, log eventlog.Log, seen eventlog.Mark) error {
 		return n.admit(t.Context(), eventlog.Probe(log), seen)
 	}
 
 	s, other := guardOn(t, store), guardOn(t, store)
 	for _, node := range []guarded{s, other} {
-		testmust.Succeed(t, admit(node, right, esdb.Seen{}))
+		testmust.Succeed(t, admit(node, right, eventlog.Mark{}))
 	}
 	if memory, err := engine.ReadFoldedLog(t.Context(), store); err != nil || memory.First.ID != ids[0] {
 		t.Fatalf("after the first node the database remembers %+v, %v", memory, err)
 	}
 	stranger := logOf(t, uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New())
-	if err := admit(other, stranger, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) || !strings.Contains(err.Error(), ids[0].String()) {
+	if err := admit(other, stranger, eventlog.Mark{}); !errors.Is(err, eventlog.ErrLoss) || !strings.Contains(err.Error(), ids[0].String()) {
 		t.Errorf("admit of another log = %v, want ErrLoss that names the first event", err)
 	}
 	seen := seenIn(t, right)
@@ -84,11 +83,11 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 		if err := admit(s, log, seen); !errors.Is(err, eventlog.ErrLoss) || s.lost.Load() == nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := admit(other, log, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) {
+		if err := admit(other, log, eventlog.Mark{}); !errors.Is(err, eventlog.ErrLoss) {
 			t.Errorf("%s, a node that has not seen the event: %v; want ErrLoss", name, err)
 		}
 		for _, node := range []guarded{s, other} {
-			if err := admit(node, right, esdb.Seen{}); err != nil || node.lost.Load() != nil || node.alive.Err() != nil {
+			if err := admit(node, right, eventlog.Mark{}); err != nil || node.lost.Load() != nil || node.alive.Err() != nil {
 				t.Errorf("%s, then the right one: %v", name, err)
 			}
 		}
@@ -109,7 +108,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 			t.Errorf("after the loss was accepted: %v", err)
 		}
 	}
-	if err := admit(guardOn(t, store), shorter, esdb.Seen{}); err != nil {
+	if err := admit(guardOn(t, store), shorter, eventlog.Mark{}); err != nil {
 		t.Errorf("a node that begins after that: %v", err)
 	}
 }
@@ -136,12 +135,12 @@ func TestAdmit_AnotherLogGrows_ReasonStaysTheSame(t *testing.T) {
 	s := guardOn(t, store)
 	var logged strings.Builder
 	s.logger = slog.New(slog.NewTextHandler(&logged, nil))
-	testmust.Succeed(t, s.admit(t.Context(), eventlog.Probe(logOf(t, uuid.New())), esdb.Seen{}))
+	testmust.Succeed(t, s.admit(t.Context(), eventlog.Probe(logOf(t, uuid.New())), eventlog.Mark{}))
 	positions := testmust.Get(sqlstore.NewPositions(t.Context(), store))(t)
 	ids, reasons := []uuid.UUID{uuid.New()}, map[string]bool{}
 	for i, name := range []string{"relay ledger", "relay brands", "refresh"} {
 		testmust.Succeed(t, positions.Save(t.Context(), name, eventlog.Position(10+i)))
-		err := s.admit(t.Context(), eventlog.Probe(logOf(t, ids...)), esdb.Seen{})
+		err := s.admit(t.Context(), eventlog.Probe(logOf(t, ids...)), eventlog.Mark{})
 		if !errors.Is(err, eventlog.ErrLoss) {
 			t.Fatalf("error = %v, want ErrLoss", err)
 		}
@@ -160,13 +159,13 @@ func TestAdmit_RestoredLog_NodeForgets(t *testing.T) {
 	defer store.Close()
 	before, restored := logOf(t, uuid.New(), uuid.New(), uuid.New()), logOf(t, uuid.New(), uuid.New())
 	s := guardOn(t, store)
-	testmust.Succeed(t, s.admit(t.Context(), eventlog.Probe(before), esdb.Seen{}))
+	testmust.Succeed(t, s.admit(t.Context(), eventlog.Probe(before), eventlog.Mark{}))
 	filling := loss.NewFilling(store, loss.Restore, time.Now, nil)
 	testmust.Succeed(t, errors.Join(filling.Begin(t.Context()), filling.End(t.Context())))
 	if err := s.admit(t.Context(), eventlog.Probe(restored), seenIn(t, before)); !errors.Is(err, errForget) {
 		t.Errorf("the node that has seen the log before: %v, want errForget", err)
 	}
-	if err := guardOn(t, store).admit(t.Context(), eventlog.Probe(restored), esdb.Seen{}); err != nil {
+	if err := guardOn(t, store).admit(t.Context(), eventlog.Probe(restored), eventlog.Mark{}); err != nil {
 		t.Errorf("a node that begins after that: %v", err)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/stores"
 	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
@@ -89,7 +88,7 @@ func (s *Stores) openUnverified(ctx context.Context) error {
 }
 
 // openLog opens the log. admit, unless it is nil, checks a service at each new connection.
-func (s *Stores) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober, esdb.Seen) error,
+func (s *Stores) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober, eventlog.Mark) error,
 	acceptLoss bool) (err error) {
 	s.log, err = stores.Of(s.config.EventStore).Open(ctx, stores.Options{
 		Address: s.config.EventStore, Path: s.config.EventsPath(), Admit: admit, AcceptLoss: acceptLoss,

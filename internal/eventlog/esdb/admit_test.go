@@ -16,8 +16,8 @@ import (
 )
 
 // asRemembered admits a store that begins with the same event as the first one and holds that many events of stream.
-func asRemembered(first *atomic.Pointer[eventlog.Recorded], count *atomic.Uint64) func(context.Context, eventlog.Prober, esdb.Seen) error {
-	return func(ctx context.Context, store eventlog.Prober, _ esdb.Seen) error {
+func asRemembered(first *atomic.Pointer[eventlog.Recorded], count *atomic.Uint64) func(context.Context, eventlog.Prober, eventlog.Mark) error {
+	return func(ctx context.Context, store eventlog.Prober, _ eventlog.Mark) error {
 		held, found, err := store.First(ctx)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testi
 
 func TestAdmit_AnotherStore_OpenFails(t *testing.T) {
 	server := esdbtest.Start(t)
-	reject := func(context.Context, eventlog.Prober, esdb.Seen) error {
+	reject := func(context.Context, eventlog.Prober, eventlog.Mark) error {
 		return &eventlog.LossError{Witness: "test"}
 	}
 	if _, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString(), Admit: reject}); !errors.Is(err, eventlog.ErrLoss) {
@@ -146,7 +146,7 @@ func TestAdmit_LastsLongerThanConnectTimeout_OpenSucceeds(t *testing.T) {
 	server := esdbtest.Start(t)
 	for connectTimeout := time.Second; ; connectTimeout *= 2 { // a busy machine may need longer to connect
 		asked := false
-		admit := func(ctx context.Context, _ eventlog.Prober, _ esdb.Seen) error {
+		admit := func(ctx context.Context, _ eventlog.Prober, _ eventlog.Mark) error {
 			asked = true
 			select {
 			case <-ctx.Done():
@@ -170,7 +170,7 @@ func TestAdmit_LastsLongerThanConnectTimeout_OpenSucceeds(t *testing.T) {
 // A server may answer reads but not subscriptions: a connection to it is replaced.
 func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
 	server := esdbtest.Start(t)
-	admitted := func(context.Context, eventlog.Prober, esdb.Seen) error { return nil }
+	admitted := func(context.Context, eventlog.Prober, eventlog.Mark) error { return nil }
 	cfg := esdb.Config{ConnectionString: server.ConnectionString(), ConnectWait: 100 * time.Millisecond, Admit: admitted}
 	l := connectTo(t, cfg)
 	eventually(t, l, 0)

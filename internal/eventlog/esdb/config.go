@@ -57,7 +57,7 @@ type Config struct {
 	// Admit fails with eventlog.ErrLoss if the store is not the one that was used before: Open then returns
 	// that error, and an open log stays disconnected, keeps retrying and reports why. Any other error is a
 	// failed attempt to connect. It is limited by AdmitTimeout. nil admits every store.
-	Admit func(ctx context.Context, store eventlog.Prober, seen Seen) error
+	Admit func(ctx context.Context, store eventlog.Prober, seen eventlog.Mark) error
 	// AdmitTimeout bounds one call of Admit.
 	AdmitTimeout time.Duration
 	// Logger receives faults of the store; nil discards them.

@@ -103,7 +103,7 @@ func (l *Log) readHead(ctx context.Context, m *member) (eventlog.Position, error
 			}
 			if e, ours, err := fromClient(event); ours {
 				if err == nil {
-					l.noteSeen(seenOf(&e))
+					l.noteSeen(eventlog.MarkOf(&e))
 				}
 				return at, nil
 			}

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"letterhead/internal/eventlog"
 )
 
@@ -33,7 +31,9 @@ type Log struct {
 	pumps   sync.WaitGroup // subscriptions, and goroutines of calls
 	once    sync.Once
 
-	seen  atomic.Pointer[Seen] // nil before the first event
+	// seen is the event with the highest position that this log has appended, read or followed; nil before the first.
+	// A search for the head may stop there, and a store that does not hold it is not the one that was used.
+	seen  atomic.Pointer[eventlog.Mark]
 	heads headReads
 }
 
@@ -86,7 +86,7 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 		return eventlog.Appended{}, appendError(ctx, stream, expected, err)
 	}
 	l.metrics.latency.Observe(time.Since(start).Seconds())
-	l.noteSeen(Seen{ID: events[len(events)-1].ID, Stream: stream, Revision: appended.LastRevision,
+	l.noteSeen(eventlog.Mark{ID: events[len(events)-1].ID, Stream: stream, Revision: appended.LastRevision,
 		Position: appended.Position})
 	return appended, nil
 }
@@ -111,32 +111,19 @@ func (l *Log) completed(ctx context.Context, r *request, appended eventlog.Appen
 	return appended, nil
 }
 
-// Seen identifies the event with the highest position that a log has appended, read or followed. A search for the head
-// may stop there, and a store that does not hold the event is not the one that was used. The zero Seen means none.
-type Seen struct {
-	ID       uuid.UUID
-	Stream   string
-	Revision uint64
-	Position eventlog.Position
-}
-
-func seenOf(e *eventlog.Recorded) Seen {
-	return Seen{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position}
-}
-
 // noteSeen records an event of ours.
-func (l *Log) noteSeen(e Seen) {
+func (l *Log) noteSeen(e eventlog.Mark) {
 	for old := l.seen.Load(); (old == nil || e.Position > old.Position) && !l.seen.CompareAndSwap(old, &e); {
 		old = l.seen.Load()
 	}
 }
 
-// lastSeen returns the zero Seen before the first event.
-func (l *Log) lastSeen() Seen {
+// lastSeen returns the zero Mark before the first event.
+func (l *Log) lastSeen() eventlog.Mark {
 	if seen := l.seen.Load(); seen != nil {
 		return *seen
 	}
-	return Seen{}
+	return eventlog.Mark{}
 }
 
 // Close implements eventlog.Log. If calls are stuck in the client, it does not close the client.

@@ -115,7 +115,7 @@ func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter event
 		return eventlog.Page{}, readError(ctx, attempt, err)
 	}
 	if n := len(page.Events); n > 0 {
-		l.noteSeen(seenOf(&page.Events[n-1]))
+		l.noteSeen(eventlog.MarkOf(&page.Events[n-1]))
 	}
 	return page, nil
 }

@@ -269,9 +269,9 @@ func (s *subscription) advance(d delivery) bool {
 	if n == 0 && d.Position == s.at && d.Live == s.live {
 		return true
 	}
-	var last Seen // read before the events belong to the receiver
+	var last eventlog.Mark // read before the events belong to the receiver
 	if n > 0 {
-		last = seenOf(&d.Events[n-1])
+		last = eventlog.MarkOf(&d.Events[n-1])
 	}
 	if !s.deliver(d) {
 		return false

@@ -67,7 +67,7 @@ type supervisor struct {
 	cfg     Config
 	conf    *esdb.Configuration
 	metrics *metrics
-	seen    func() Seen
+	seen    func() eventlog.Mark
 	ctx     context.Context // ends when the log closes
 	work    sync.WaitGroup  // rebuilding, and clients that still have users
 
@@ -83,7 +83,7 @@ type supervisor struct {
 }
 
 func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics,
-	seen func() Seen) *supervisor {
+	seen func() eventlog.Mark) *supervisor {
 	return &supervisor{cfg: cfg, conf: conf, metrics: m, seen: seen, ctx: ctx, changed: make(chan struct{})}
 }
 

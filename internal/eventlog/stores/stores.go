@@ -22,7 +22,7 @@ type Options struct {
 	Address string // of a service
 	Path    string // of a file in the data folder
 	// Admit, unless it is nil, checks a service at each new connection.
-	Admit      func(context.Context, eventlog.Prober, esdb.Seen) error
+	Admit      func(context.Context, eventlog.Prober, eventlog.Mark) error
 	AcceptLoss bool                        // cuts off what cannot be read of a file
 	KeepFormat bool                        // leaves a file in its format
 	Pace       func(context.Context) error // called before each read of a file by Kind.OpenReading

@@ -64,49 +64,27 @@ func copyIntact(ctx context.Context, cfg Config, into string, alone bool) (err e
 	if err != nil {
 		return err
 	}
-	c := copier{ctx: ctx, to: to}
-	_, _, err = from.intact(ctx, c.add)
-	if err == nil {
-		err = c.write()
-	}
-	return errors.Join(err, to.Close())
-}
-
-// copier imports events in order.
-type copier struct {
-	ctx    context.Context
-	to     *Log
-	runs   []eventlog.Run
-	events int
-	bytes  int
-}
-
-func (c *copier) add(e *eventlog.Recorded) error {
-	size := eventlog.Size(&e.Proposed)
-	if c.events == eventlog.MaxImportEvents || c.bytes+size > eventlog.MaxImportBytes {
-		if err := c.write(); err != nil {
-			return err
+	var events []eventlog.Recorded // not yet written
+	write := func() error {
+		for len(events) > 0 {
+			runs, n := eventlog.Runs(events)
+			if err := to.Import(ctx, runs); err != nil {
+				return err
+			}
+			events = events[n:]
 		}
-	}
-	n := len(c.runs)
-	if n == 0 || c.runs[n-1].Stream != e.Stream || len(c.runs[n-1].Events) == eventlog.MaxAppendEvents ||
-		c.bytes > eventlog.MaxAppendBytes/2 {
-		c.runs = append(c.runs, eventlog.Run{Stream: e.Stream, Expected: eventlog.After(e.Revision)})
-		n++
-	}
-	c.runs[n-1].Events = append(c.runs[n-1].Events, e.Proposed)
-	c.events++
-	c.bytes += size
-	return nil
-}
-
-func (c *copier) write() error {
-	if len(c.runs) == 0 {
 		return nil
 	}
-	err := c.to.Import(c.ctx, c.runs)
-	c.runs, c.events, c.bytes = nil, 0, 0
-	return err
+	_, _, err = from.intact(ctx, func(e *eventlog.Recorded) error {
+		if events = append(events, *e); len(events) < eventlog.MaxImportEvents {
+			return nil
+		}
+		return write()
+	})
+	if err == nil {
+		err = write()
+	}
+	return errors.Join(err, to.Close())
 }
 
 // Replace replaces a log by another log in the same folder, together with their markers. Neither may be

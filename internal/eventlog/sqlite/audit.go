@@ -97,6 +97,29 @@ func (a *audit) start(from, want chain) {
 	a.chain, a.anchor, a.next, a.want = from, from, from, want
 }
 
+// begin begins at the beginning of the log, or, unless whole is set, at the marker's anchor, and compares the ends of the
+// log with its marker, if there is one. It returns the position of the last event and the id of the first.
+func (a *audit) begin(m *mark, whole bool) (last int64, logID uuid.UUID, err error) {
+	if last, err = a.last(); err != nil {
+		return last, logID, err
+	}
+	if logID, err = a.first(); err != nil || m == nil {
+		return last, logID, err
+	}
+	from, want := m.anchor, m.chain()
+	if whole {
+		from = chain{}
+	}
+	a.start(from, want)
+	switch {
+	case want.position > 0 && last > 0 && logID != m.LogID:
+		err = fmt.Errorf("%w: this is another log, whose first event is %s instead of %s", errDamaged, logID, m.LogID)
+	case last < want.position:
+		err = fmt.Errorf("%w: it ends at position %d, but its marker is at position %d", errShort, last, want.position)
+	}
+	return last, logID, err
+}
+
 // last returns the position of the table's last event.
 func (a *audit) last() (last int64, err error) {
 	return last, a.r.conn.queryInts("SELECT coalesce(max(position), 0) FROM events", &last)

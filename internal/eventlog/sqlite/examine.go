@@ -127,7 +127,7 @@ func (s *state) missing(path string, wal bool, unreadable error) error {
 }
 
 // errShort marks a log that ends before its marker.
-var errShort = fmt.Errorf("%w: the log ends there", errDamaged)
+var errShort = fmt.Errorf("%w: it is too short", errDamaged)
 
 // verify reads the log from its beginning, or from the marker's anchor, and compares it with the marker.
 func (s *state) verify(ctx context.Context, path string, whole, alone bool) (err error) {
@@ -141,28 +141,10 @@ func (s *state) verify(ctx context.Context, path string, whole, alone bool) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	last, err := a.last()
-	if err != nil {
+	last, logID, err := a.begin(s.mark, whole)
+	if s.logID = logID; err != nil {
 		return err
 	}
-	if s.logID, err = a.first(); err != nil {
-		return err
-	}
-	var from, want chain
-	if s.mark != nil {
-		want = s.mark.chain()
-		if !whole {
-			from = s.mark.anchor
-		}
-		switch {
-		case want.position > 0 && last > 0 && s.logID != s.mark.LogID:
-			return fmt.Errorf("%w: this is another log, whose first event is %s instead of %s",
-				errDamaged, s.logID, s.mark.LogID)
-		case last < want.position:
-			return errShort
-		}
-	}
-	a.start(from, want)
 	if whole {
 		err = a.all(ctx, last, nil)
 	} else {

@@ -75,46 +75,9 @@ func (r ReadOnly) Check(ctx context.Context, progress func(done, last eventlog.P
 	if err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
 	}
-	a, err := openAudit(r.cfg.Path, r.mode)
-	if err != nil {
-		return classify(attempt, err)
-	}
-	err = a.compare(ctx, m, progress)
-	if err := errors.Join(err, a.close()); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return classify(attempt, err)
-	}
-	return nil
-}
-
-// compare verifies the whole log and compares it with the marker, if there is one.
-func (a *audit) compare(ctx context.Context, m *mark, progress func(done, last eventlog.Position)) error {
-	last, err := a.last()
-	if err != nil {
-		return err
-	}
-	var want chain
-	if m != nil {
-		want = m.chain()
-		first, err := a.first()
-		switch {
-		case err != nil:
-			return err
-		case last < want.position:
-			return fmt.Errorf("%w: it ends at position %d, but its marker is at position %d",
-				errDamaged, last, want.position)
-		case want.position > 0 && first != m.LogID:
-			return fmt.Errorf("%w: this is another log, whose first event is %s instead of %s",
-				errDamaged, first, m.LogID)
-		}
-	}
-	a.start(chain{}, want)
-	return a.all(ctx, last, func(done int64) {
-		if progress != nil {
-			progress(eventlog.Position(done), eventlog.Position(last))
-		}
+	return r.check(ctx, attempt, progress, func(a *audit) (last int64, err error) {
+		last, _, err = a.begin(m, true)
+		return last, err
 	})
 }
 

@@ -24,17 +24,27 @@ func (l *Log) Check(ctx context.Context, progress func(done, last eventlog.Posit
 		return err
 	}
 	defer end()
+	return l.check(ctx, attempt, progress, func(a *audit) (last int64, err error) {
+		a.start(chain{}, l.head.current().chain())
+		return a.want.position, nil
+	})
+}
+
+// check verifies the whole log up to the position that begin returns.
+func (l *Log) check(ctx context.Context, attempt string, progress func(done, last eventlog.Position),
+	begin func(*audit) (last int64, err error)) error {
 	a, err := openAudit(l.cfg.Path, l.mode)
 	if err != nil {
 		return classify(attempt, err)
 	}
-	want := l.head.current()
-	a.start(chain{}, want.chain())
-	err = a.all(ctx, a.want.position, func(done int64) {
-		if progress != nil {
-			progress(eventlog.Position(done), want.Position)
-		}
-	})
+	last, err := begin(a)
+	if err == nil {
+		err = a.all(ctx, last, func(done int64) {
+			if progress != nil {
+				progress(eventlog.Position(done), eventlog.Position(last))
+			}
+		})
+	}
 	if err := errors.Join(err, a.close()); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -37,24 +37,22 @@ func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 			return eventlog.Batch{}, err
 		}
 		news := s.log.news.wait()
+		var again <-chan time.Time
 		page, err := s.log.page(ctx, s.at, s.filter, subscriptionPage)
 		switch {
 		case errors.Is(err, eventlog.ErrUnavailable):
 			s.log.cfg.Logger.Warn("event log subscription: read failed", "position", s.at, "error", err)
-			if err := s.pause(ctx, retry); err != nil {
-				return eventlog.Batch{}, err
-			}
+			news, again = nil, time.After(retry)
 			retry = min(2*retry, lastRetry)
-			continue
 		case err != nil:
 			return eventlog.Batch{}, err
-		}
-		if page.Next > s.at || page.End != s.live || !s.begun {
+		case page.Next > s.at, page.End != s.live, !s.begun:
 			s.at, s.live, s.begun = page.Next, page.End, true
 			return eventlog.Batch{Events: page.Events, Position: page.Next, Live: page.End}, nil
 		}
 		select {
 		case <-news:
+		case <-again:
 		case <-ctx.Done():
 		case <-s.closed:
 		case <-s.log.closing:
@@ -71,18 +69,6 @@ func (s *subscription) ended(ctx context.Context) error {
 	default:
 		return ctx.Err()
 	}
-}
-
-func (s *subscription) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-s.closed:
-	case <-s.log.closing:
-	}
-	return s.ended(ctx)
 }
 
 // Close implements eventlog.Subscription. It may be called while Next waits.

@@ -46,7 +46,7 @@ type Config struct {
 	ScrubBytes int
 	// ScrubEvery is the pause between two passes of Scrub.
 	ScrubEvery time.Duration
-	// AcceptLoss makes Open continue with the intact beginning of a log that has lost events; see Log.Loss.
+	// AcceptLoss makes Open continue with the intact beginning of a log that has lost events.
 	// The previous files are kept next to it.
 	AcceptLoss bool
 	// KeepFormat makes Open leave the file in its format, for the release that wrote it.

@@ -30,7 +30,6 @@ type Log struct {
 	packed bool   // the form of new rows
 	mode   string // of the connections: rw, or modeOwn if the log was opened on a full disk; of ReadOnly: readingMode
 	head   *headFile
-	loss   *eventlog.LossError // the loss that Open accepted
 	// fault is why the last commit failed; nil after one that succeeded.
 	fault atomic.Pointer[error]
 	tries chan chan error // asks the writer whether it can commit
@@ -180,7 +179,6 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 	if err := acceptLoss(ctx, l.cfg, s); err != nil {
 		return s, err
 	}
-	l.loss = s.loss
 	if s, err = examine(ctx, path, l.cfg.VerifyBytes); err == nil && s.loss != nil {
 		err = s.loss
 	}
@@ -270,12 +268,6 @@ func (l *Log) Close() error {
 	})
 	return l.closed
 }
-
-// Marker returns the current marker.
-func (l *Log) Marker() Marker { return l.head.current().Marker }
-
-// Loss returns the loss that Open accepted because of Config.AcceptLoss; nil if nothing was missing.
-func (l *Log) Loss() *eventlog.LossError { return l.loss }
 
 // flushEvery bounds the age of the marker on the disk.
 const flushEvery = time.Second

@@ -107,11 +107,11 @@ func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 		t.Error(err)
 	}
 	// A repeat or a rejection changes nothing.
-	before := l.Marker()
+	before := l.head.current().Marker
 	if _, err := l.Append(t.Context(), "stream", eventlog.NoStream(), []eventlog.Proposed{{ID: first, Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}}); err != nil {
 		t.Error(err)
 	}
-	if after := l.Marker(); after != before {
+	if after := l.head.current().Marker; after != before {
 		t.Errorf("a repeat moved the marker from %+v to %+v", before, after)
 	}
 	testmust.Succeed(t, l.Close())

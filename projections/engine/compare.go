@@ -18,9 +18,10 @@ var errLiveTables = errors.New("the live tables cannot be read")
 // shownDifferences limits the rows of a table that a Comparison shows.
 const shownDifferences = 5
 
-// compareWholeTable counts the rows of both tables that differ. Both have the same columns.
-func compareWholeTable(ctx context.Context, moment, now projections.Queryer, table projections.Table,
-	p pair) (out projections.TableComparison, err error) {
+// compareTable reads both tables in the order of the primary key and counts the rows that differ, up to most of them if
+// that is not 0. Both have the same columns.
+func compareTable(ctx context.Context, moment, now projections.Queryer, table projections.Table, p pair,
+	most int) (out projections.TableComparison, err error) {
 	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key, limit: compareRows}
 	defer a.stop()
@@ -60,6 +61,9 @@ func compareWholeTable(ctx context.Context, moment, now projections.Queryer, tab
 		}
 		if len(out.First) < shownDifferences {
 			out.First = append(out.First, *diff)
+		}
+		if len(out.First) == most {
+			return out, nil
 		}
 	}
 }

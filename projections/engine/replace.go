@@ -208,7 +208,7 @@ func (p *replacement) compareTables(ctx context.Context) (map[string][]projectio
 			continue
 		}
 		for _, table := range pair.live.version.Tables {
-			t, err := compareWholeTable(ctx, p.moment, p.r.store.Read(), table, pair)
+			t, err := compareTable(ctx, p.moment, p.r.store.Read(), table, pair, 0)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", pair.live.tables.Name(table.Name), sqlstore.Classify(err))
 			}

@@ -292,12 +292,12 @@ func (v *verifier) compare(ctx context.Context) error {
 	for _, p := range v.pairs {
 		res := v.results[p.live.model.name]
 		for _, table := range p.live.version.Tables {
-			rows, diff, err := compareTable(ctx, v.moment, v.folder.store.Read(), table, p)
+			t, err := compareTable(ctx, v.moment, v.folder.store.Read(), table, p, 1)
 			if err != nil {
 				return fmt.Errorf("compare %s: %w", p.live.tables.Name(table.Name), sqlstore.Classify(err))
 			}
-			if res.Rows += rows; diff != nil {
-				res.Difference = diff
+			if res.Rows += t.Same; len(t.First) > 0 {
+				res.Difference = &t.First[0]
 				break
 			}
 		}
@@ -332,44 +332,8 @@ func (v *verifier) cleanUp(ctx context.Context) {
 	}
 }
 
-// compareTable reads both tables in the order of the primary key.
-func compareTable(ctx context.Context, moment, now projections.Queryer, table projections.Table,
-	p pair) (rows int64, diff *projections.Difference, err error) {
-	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key, limit: compareRows}
-	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key, limit: compareRows}
-	defer a.stop()
-	defer b.stop()
-	for ; ; rows++ {
-		left, err := a.next(ctx)
-		if err != nil {
-			return rows, nil, err
-		}
-		right, err := b.next(ctx)
-		if err != nil {
-			return rows, nil, err
-		}
-		if left == nil && right == nil {
-			return rows, nil, nil
-		}
-		if diff := compareRow(table, a.columns, left, right); diff != nil {
-			return rows, diff, nil
-		}
-	}
-}
-
+// compareRow returns the first difference between two rows with the same key, or nil.
 func compareRow(table projections.Table, columns []string, left, right []any) *projections.Difference {
-	switch {
-	case right == nil:
-		return &projections.Difference{Table: table.Name, Key: showKey(table.Key, columns, left), Live: "has it",
-			Rebuilt: "has no more rows"}
-	case left == nil:
-		return &projections.Difference{Table: table.Name, Key: showKey(table.Key, columns, right),
-			Live: "has no more rows", Rebuilt: "has it"}
-	}
-	if compareKeys(table.Key, columns, left, right) != 0 {
-		l, r := showKey(table.Key, columns, left), showKey(table.Key, columns, right)
-		return &projections.Difference{Table: table.Name, Key: l, Live: "has it", Rebuilt: "has " + r + " in its place"}
-	}
 	for i, column := range columns {
 		if !sameValue(left[i], right[i]) {
 			return &projections.Difference{

@@ -228,7 +228,7 @@ func Forget(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name <> $1", oldFormatName); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM projections_registry"); err != nil {
 		return fmt.Errorf("forget the read models: %w", err)
 	}
 	return nil

@@ -56,27 +56,13 @@ func (r *Runner) readState(ctx context.Context) (format, []record, error) {
 	return f, records, sqlstore.Classify(err)
 }
 
-// oldFormatName is the row of projections_registry in which builds before 0.1.0 have the format in force, as its
-// fold_version. They stop if it is newer than theirs.
-const oldFormatName = "@format"
-
-func registeredFormat(records []record) int {
-	for i := range records {
-		if records[i].name == oldFormatName {
-			return records[i].version
-		}
-	}
-	return 0
-}
-
 // putInForce records the data format in force, and withdraws requests.
 func putInForce(ctx context.Context, tx *sqlstore.Tx, inForce int) error {
-	if _, err := tx.ExecContext(ctx, `
+	_, err := tx.ExecContext(ctx, `
 INSERT INTO projections_format (id, in_force, requested, requested_until) VALUES (1, $1, 0, 0)
-ON CONFLICT (id) DO UPDATE SET in_force = excluded.in_force, requested = 0, requested_until = 0`, inForce); err != nil {
+ON CONFLICT (id) DO UPDATE SET in_force = excluded.in_force, requested = 0, requested_until = 0`, inForce)
+	if err != nil {
 		return fmt.Errorf("record the data format: %w", err)
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1 WHERE name = $2",
-		inForce, oldFormatName)
-	return err
+	return nil
 }

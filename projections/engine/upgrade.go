@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,10 +47,7 @@ func ReadFormat(ctx context.Context, store *sqlstore.Store, format int) (int, er
 	if err != nil && !sqlstore.IsUndefinedTable(err) {
 		return 0, sqlstore.Classify(err)
 	}
-	switch inForce := registeredFormat(records); {
-	case inForce != 0:
-		return inForce, nil
-	case len(records) > 0:
+	if len(records) > 0 {
 		return firstFormat, nil
 	}
 	return format, nil
@@ -95,8 +91,7 @@ func (r *Runner) agree(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		before := cmp.Or(f.inForce, registeredFormat(records))
-		if f.inForce = max(before, r.cfg.InForce); f.inForce == 0 {
+		if f.inForce = max(f.inForce, r.cfg.InForce); f.inForce == 0 {
 			f.inForce = r.cfg.Format
 			if slices.ContainsFunc(records, func(e record) bool { return r.model(e.name) != nil }) {
 				f.inForce = firstFormat

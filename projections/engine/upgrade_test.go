@@ -172,10 +172,6 @@ func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 		first.stop()
 		n.root.Exec("DELETE FROM projections_format")
 		noted(1)
-		// as builds before 0.1.0 record it
-		n.root.Exec(`INSERT INTO projections_registry (name, fold_version, generation, state, position, failure) VALUES ('@format', 2, 0, 'format', 0, '')`)
-		noted(2)
-		n.root.Exec(`UPDATE projections_registry SET fold_version = 1, position = 2, failure = '2026-11-28T00:00:00Z' WHERE name = '@format'`)
 		second := n.startRelease(folding, 2)
 		second.leading(t)
 		if second.r.Format() != 1 {
@@ -186,12 +182,7 @@ func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 			t.Errorf("data format %d, %v", second.r.Format(), err)
 		}
 		second.stop()
-		var old int // which nodes of such builds read
-		if err := n.root.Store.Read().QueryRowContext(t.Context(), "SELECT fold_version FROM projections_registry WHERE name = '@format'").Scan(&old); err != nil || old != 2 {
-			t.Errorf("the old row has format %d, %v, want 2", old, err)
-		}
 		n.root.Exec("DELETE FROM projections_format")
-		n.root.Exec("DELETE FROM projections_registry WHERE name = '@format'")
 		single := following
 		single.InForce = 2
 		alone := n.startRelease(single, 2)

@@ -113,7 +113,8 @@ func (c *catchUp) fromCheckpoint(ctx context.Context, target eventlog.Position) 
 		if err := c.space.check(int64(b.bytes) * writeAmplification); err != nil {
 			return folded, errors.Join(err, p.drain(ctx))
 		}
-		if err := p.put(ctx, b); err != nil {
+		p.hold()
+		if err := p.fold(ctx, b); err != nil {
 			return folded, err
 		}
 		folded += len(b.events)
@@ -145,13 +146,6 @@ type written struct {
 	err    error
 }
 
-// put folds a batch and starts to write it after the previous one. After an error no write is pending and all folds
-// are reset.
-func (p *pipeline) put(ctx context.Context, b batch) error {
-	p.hold()
-	return p.fold(ctx, b)
-}
-
 // hold decides which units hold the rows of the next batch. Each writes them after heldBatches, one unit after another,
 // because a transaction keeps other writers waiting; if there are too many rows, the one that has most writes them.
 func (p *pipeline) hold() {
@@ -178,6 +172,8 @@ func (p *pipeline) flush(ctx context.Context) error {
 	return p.fold(ctx, batch{upTo: p.before.upTo, after: p.before.upTo})
 }
 
+// fold folds a batch and starts to write it after the previous one. After an error no write is pending and all folds
+// are reset.
 func (p *pipeline) fold(ctx context.Context, b batch) error {
 	c := p.c
 	work, failed, err := c.r.foldOnce(ctx, c.units, b)

@@ -41,7 +41,7 @@ func (r *Runner) open(ctx context.Context) error {
 		return sqlstore.Classify(err)
 	}
 	for _, m := range r.models {
-		e := liveRecord(records, m.name)
+		e := find(records, m.name, stateLive)
 		if e == nil {
 			continue
 		}
@@ -170,7 +170,9 @@ func (r *Runner) pollOnce(ctx context.Context) error {
 			err = r.finishIfAsked(ctx, f)
 		}
 	} else {
-		err = r.adoptAll(ctx, records)
+		for _, m := range r.models {
+			err = errors.Join(err, r.adopt(ctx, m, records))
+		}
 	}
 	if err == nil {
 		r.pollsSeen.Store(number)
@@ -179,27 +181,9 @@ func (r *Runner) pollOnce(ctx context.Context) error {
 	return err
 }
 
-// adoptAll adopts the state of all models on a follower.
-func (r *Runner) adoptAll(ctx context.Context, records []record) error {
-	var errs []error
-	for _, m := range r.models {
-		errs = append(errs, r.adopt(ctx, m, records))
-	}
-	return errors.Join(errs...)
-}
-
 // adopt adopts the state of one model on a follower.
 func (r *Runner) adopt(ctx context.Context, m *model, records []record) error {
-	var live, building *record
-	for i := range records {
-		switch e := &records[i]; {
-		case e.name != m.name:
-		case e.state == stateLive:
-			live = e
-		case e.state == stateBuilding:
-			building = e
-		}
-	}
+	live, building := find(records, m.name, stateLive), find(records, m.name, stateBuilding)
 	m.mu.Lock()
 	if before := m.building; building != nil && (before == nil || before.number != building.generation) {
 		defer r.cfg.Logger.DebugContext(ctx, "read model is built by another node", slog.String("projection", m.name),
@@ -315,23 +299,16 @@ func (r *Runner) inspect(records []record) error {
 		m.mu.Lock()
 		live, building, busy := m.live, m.building, m.busy
 		m.mu.Unlock()
+		if e := find(records, m.name, stateBuilding); e != nil && building == nil && !busy &&
+			e.version == r.target(m).Number && r.spawn != nil {
+			m.mu.Lock()
+			m.building, m.busy = m.withFold(r.target(m), *e), true
+			m.mu.Unlock()
+			asked = append(asked, m)
+		}
 		same := live == nil
-		for i := range records {
-			e := &records[i]
-			if e.name != m.name {
-				continue
-			}
-			switch e.state {
-			case stateLive:
-				same = live != nil && live.number == e.generation && !r.movedElsewhere(live, e.position)
-			case stateBuilding:
-				if building == nil && !busy && e.version == r.target(m).Number && r.spawn != nil {
-					m.mu.Lock()
-					m.building, m.busy = m.withFold(r.target(m), *e), true
-					m.mu.Unlock()
-					asked = append(asked, m)
-				}
-			}
+		if e := find(records, m.name, stateLive); e != nil {
+			same = live != nil && live.number == e.generation && !r.movedElsewhere(live, e.position)
 		}
 		if !same {
 			return fmt.Errorf("%s: %w", m.name, errDeposed)

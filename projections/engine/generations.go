@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"letterhead/internal/eventlog"
@@ -22,7 +23,6 @@ const (
 	stateNext    = "next"
 	stateScratch = "scratch" // for one Verify
 	stateFilling = "filling" // Replace fills and compares it, or was interrupted; no loop folds it
-	stateKept    = "kept"    // as filling; left by a command of an older build
 	stateRetired = "retired" // its tables are to be dropped
 	stateFailed  = "failed"  // a rebuild could not fill it; the reason is kept for the node that asked
 )
@@ -48,8 +48,14 @@ type record struct {
 	failure    string // why it is quarantined, or empty
 }
 
-// filling reports whether the generation is being filled by a Replace, or the next one continues it.
-func (e *record) filling() bool { return e.state == stateFilling || e.state == stateKept }
+// find returns the record of a read model with a state, or nil.
+func find(records []record, name, state string) *record {
+	i := slices.IndexFunc(records, func(e record) bool { return e.name == name && e.state == state })
+	if i < 0 {
+		return nil
+	}
+	return &records[i]
+}
 
 func readGenerations(ctx context.Context, q projections.Queryer) ([]record, error) {
 	all, err := projections.AllRows(ctx, q, `

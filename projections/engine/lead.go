@@ -304,7 +304,7 @@ func (r *Runner) recoverRecord(ctx context.Context, tx *sqlstore.Tx, m *model, f
 		return nil
 	case e.state == stateNext:
 		return drop(ctx, tx, *e)
-	case e.filling() && v == r.target(m):
+	case e.state == stateFilling && v == r.target(m):
 		return nil
 	case r.shared && !working:
 		return nil

@@ -62,15 +62,6 @@ type replacement struct {
 	c *catchUp
 }
 
-// fillingRecord returns the new tables that an interrupted Replace has left, or nil.
-func fillingRecord(records []record, name string) *record {
-	i := slices.IndexFunc(records, func(e record) bool { return e.name == name && e.filling() })
-	if i < 0 {
-		return nil
-	}
-	return &records[i]
-}
-
 // fill folds until the new tables are close to the live ones, and creates their indexes.
 func (p *replacement) fill(ctx context.Context, models []*model, progress func(Progress)) error {
 	r := p.r
@@ -79,7 +70,7 @@ func (p *replacement) fill(ctx context.Context, models []*model, progress func(P
 		return sqlstore.Classify(err)
 	}
 	space, err := r.spaceFor(ctx, models, "", func(m *model) *generation {
-		if e := fillingRecord(records, m.name); e != nil && m.version(e.version) != nil {
+		if e := find(records, m.name, stateFilling); e != nil && m.version(e.version) != nil {
 			return m.withoutFold(m.version(e.version), *e)
 		}
 		return nil
@@ -98,10 +89,10 @@ func (p *replacement) fill(ctx context.Context, models []*model, progress func(P
 			if err := m.checkFree(records, version); err != nil {
 				return err
 			}
-			if liveRecord(records, m.name) == nil {
+			if find(records, m.name, stateLive) == nil {
 				return fmt.Errorf("%s: %w", m.name, projections.ErrNotReady)
 			}
-			e := fillingRecord(records, m.name)
+			e := find(records, m.name, stateFilling)
 			if e != nil && e.version != version.Number { // it cannot become live
 				if err := drop(ctx, tx, *e); err != nil {
 					return err

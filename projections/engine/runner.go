@@ -248,18 +248,15 @@ func (r *Runner) Run(ctx context.Context) error {
 	if !r.started.Load() {
 		return ErrNotStarted
 	}
-	err := r.run(ctx)
+	run := r.runLoops
+	if r.shared {
+		run = r.runNode
+	}
+	err := run(ctx)
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
-}
-
-func (r *Runner) run(ctx context.Context) error {
-	if r.shared {
-		return r.runNode(ctx)
-	}
-	return r.runLoops(ctx)
 }
 
 // runLoops folds until ctx ends, another node turns out to lead, or the log becomes unreadable. All loops have ended

@@ -341,7 +341,7 @@ func (s *scrub) slice(ctx context.Context, table projections.Table, after []any)
 	if err != nil {
 		return f, sqlstore.Classify(err)
 	}
-	live := liveRecord(records, s.m.name)
+	live := find(records, s.m.name, stateLive)
 	switch {
 	case live == nil || live.generation != s.live.number || live.position < s.folded.position():
 		return f, errReplaced

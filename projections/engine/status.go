@@ -250,7 +250,7 @@ func (r *Runner) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(r.models))
 	for _, m := range r.models {
 		s := m.status()
-		if e := fillingRecord(records, m.name); e != nil {
+		if e := find(records, m.name, stateFilling); e != nil {
 			s.Kept = &Building{Version: e.version, Generation: e.generation, Position: e.position}
 		}
 		if scrub := scrubbedOf(records, m.name); scrub != (Scrubbed{}) {

@@ -80,7 +80,7 @@ func (s *sweeper) keep(e record) (time.Duration, bool) {
 			return 0, false
 		}
 		return orphanFactor * s.r.cfg.DropAfter, true
-	case stateFilling, stateKept: // of a version that cannot become live any more
+	case stateFilling: // of a version that cannot become live any more
 		return orphanFactor * s.r.cfg.DropAfter, e.version < s.r.target(m).Number
 	}
 	return 0, false

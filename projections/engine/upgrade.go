@@ -379,7 +379,7 @@ func (r *Runner) Upgrade(ctx context.Context) (Upgrade, error) {
 	}
 	u.Format, u.Asked = f.inForce, f.requestedAt(r.cfg.Now()) == u.Release
 	for _, m := range r.models {
-		live := liveRecord(records, m.name)
+		live := find(records, m.name, stateLive)
 		if live == nil || live.version >= m.current().Number {
 			continue
 		}

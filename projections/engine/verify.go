@@ -139,7 +139,7 @@ func (v *verifier) begin(ctx context.Context, models []*model) error {
 			return err
 		}
 		for _, m := range models {
-			live := liveRecord(records, m.name)
+			live := find(records, m.name, stateLive)
 			if live == nil && v.r.isNew(m) {
 				continue // possibly no node folds it until the upgrade is finished
 			}
@@ -165,15 +165,6 @@ func (v *verifier) begin(ctx context.Context, models []*model) error {
 	})
 }
 
-func liveRecord(records []record, name string) *record {
-	for i := range records {
-		if records[i].name == name && records[i].state == stateLive {
-			return &records[i]
-		}
-	}
-	return nil
-}
-
 // approach folds until the scratch tables are close to the position of the live ones.
 func (v *verifier) approach(ctx context.Context, c *catchUp) error {
 	for folded := levelEvents + 1; folded > levelEvents && len(c.units) > 0; {
@@ -192,7 +183,7 @@ func (v *verifier) approach(ctx context.Context, c *catchUp) error {
 func (v *verifier) advance(ctx context.Context, c *catchUp, records []record) (folded int, err error) {
 	targets := make(map[eventlog.Position][]*generation)
 	for _, g := range c.units {
-		if live := liveRecord(records, g.model.name); live != nil {
+		if live := find(records, g.model.name, stateLive); live != nil {
 			targets[live.position] = append(targets[live.position], g)
 		}
 	}
@@ -230,7 +221,7 @@ func (v *verifier) pin(ctx context.Context, c *catchUp) error {
 	var same []*generation
 	for _, g := range c.units {
 		m, res := g.model, v.results[g.model.name]
-		live := liveRecord(records, m.name)
+		live := find(records, m.name, stateLive)
 		switch {
 		case live == nil || live.version != g.version.Number:
 			res.Err = errors.New("a new version became live; verify again")

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,26 +34,16 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	return &metrics{
-		pollFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_projection_look_failures_total",
-			Help: "Polls of the state of the read models in a shared database that failed. Until one succeeds, this node uses the state of the last one.",
-		}),
-		scrubDiffers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_projection_scrub_differing_rows_total",
-			Help: "Rows of a read model that this node found to differ from the event log, whether they could be repaired or not.",
-		}, []string{"projection"}),
+		pollFailures: telemetry.Counter("letterhead_projection_look_failures_total",
+			"Polls of the state of the read models in a shared database that failed. Until one succeeds, this node uses the state of the last one."),
+		scrubDiffers: telemetry.Counters("letterhead_projection_scrub_differing_rows_total",
+			"Rows of a read model that this node found to differ from the event log, whether they could be repaired or not.",
+			"projection"),
 	}
 }
 
 // collector asks the log at each scrape, so that a loop that hangs is visible.
 type collector struct{ r *Runner }
-
-func (r *Runner) register(reg prometheus.Registerer) error {
-	if err := telemetry.Register(reg, collector{r}); err != nil {
-		return fmt.Errorf("register metrics of the projections: %w", err)
-	}
-	return nil
-}
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- lagDesc

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/telemetry"
 	"letterhead/projections"
 )
 
@@ -168,8 +169,8 @@ func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...projecti
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("configuration of the projections: %w", err)
 	}
-	if err := r.register(cfg.Registerer); err != nil {
-		return nil, err
+	if err := telemetry.Register(cfg.Registerer, collector{r}); err != nil {
+		return nil, fmt.Errorf("register metrics of the projections: %w", err)
 	}
 	return r, nil
 }

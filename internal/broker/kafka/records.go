@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -39,15 +38,7 @@ const (
 // batches for a partition and send the next batch even if the previous one failed, so that a retry
 // would put the failed batch behind later events of the same stream. Records sends the next batch of a
 // partition only after the previous batch has been acknowledged.
-type Records struct {
-	cfg    Config
-	admin  *admin
-	outage *outage
-
-	mu     sync.Mutex
-	closed bool
-	active sync.WaitGroup
-}
+type Records struct{ transport *Transport }
 
 // PublishError means that some messages are not safe. For each key, the safe messages precede the others.
 type PublishError struct {
@@ -70,11 +61,11 @@ func (e *PublishError) Unwrap() error { return e.Err }
 //
 // Errors: broker.ErrInvalid and ErrUnknownTopic (nothing was sent), broker.ErrClosed, ctx.Err(), or a
 // *PublishError.
-func (r *Records) Publish(ctx context.Context, topic string, messages ...broker.Message) error {
+func (r Records) Publish(ctx context.Context, topic string, messages ...broker.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(r.cfg.Topics, func(t Topic) bool { return t.Name == topic && t.Record }) {
+	if !slices.ContainsFunc(r.transport.cfg.Topics, func(t Topic) bool { return t.Name == topic && t.Record }) {
 		return fmt.Errorf("%w of record: %.120q", ErrUnknownTopic, topic)
 	}
 	for _, m := range messages {
@@ -82,25 +73,25 @@ func (r *Records) Publish(ctx context.Context, topic string, messages ...broker.
 			return fmt.Errorf("publish to %s: %w", topic, err)
 		}
 	}
-	if err := r.enter(); err != nil {
+	if err := r.transport.enter(); err != nil {
 		return err
 	}
-	defer r.active.Done()
-	name := r.cfg.KafkaTopic(topic)
-	topics, err := r.admin.partitions(ctx, []string{name})
+	defer r.transport.publishing.Done()
+	name := r.transport.cfg.KafkaTopic(topic)
+	topics, err := r.transport.admin.partitions(ctx, []string{name})
 	if err == nil && topics[name] == 0 {
 		err = errors.New("the topic does not exist")
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			r.outage.failed("publish to "+name, err)
+			r.transport.outage.failed("publish to "+name, err)
 		}
 		return fmt.Errorf("publish to %s: %w: %w", topic, broker.ErrUnavailable, err)
 	}
 	return r.publish(ctx, name, topics[name], messages)
 }
 
-func (r *Records) publish(ctx context.Context, topic string, partitions int, messages []broker.Message) error {
+func (r Records) publish(ctx context.Context, topic string, partitions int, messages []broker.Message) error {
 	perPartition := map[int][]int{} // indices of messages
 	for i, m := range messages {
 		p := partitionOf(m.Key, partitions)
@@ -139,7 +130,7 @@ func (r *Records) publish(ctx context.Context, topic string, partitions int, mes
 
 // toPartition sends messages in batches, one after the other. failed contains the indices of the
 // messages of the first failed batch and all later ones.
-func (r *Records) toPartition(ctx context.Context, topic string, partition int, indices []int,
+func (r Records) toPartition(ctx context.Context, topic string, partition int, indices []int,
 	messages []broker.Message) (failed []int, err error) {
 	for len(indices) > 0 {
 		n, bytes := 0, 0
@@ -159,7 +150,7 @@ func (r *Records) toPartition(ctx context.Context, topic string, partition int, 
 }
 
 // produce sends one batch until it is acknowledged, or gives up.
-func (r *Records) produce(ctx context.Context, topic string, partition int, indices []int,
+func (r Records) produce(ctx context.Context, topic string, partition int, indices []int,
 	messages []broker.Message) error {
 	wait := produceAfter
 	for attempt := 1; ; attempt++ {
@@ -173,7 +164,7 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 		if !isRetryable(err) {
 			return err
 		}
-		r.outage.failed(fmt.Sprintf("publish to %s, partition %d", topic, partition), err)
+		r.transport.outage.failed(fmt.Sprintf("publish to %s, partition %d", topic, partition), err)
 		if attempt == produceAttempts {
 			return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
 		}
@@ -190,13 +181,13 @@ func isRetryable(err error) bool {
 	return !errors.As(err, &code) || code.Temporary() || code == kafkago.NotLeaderForPartition
 }
 
-func (r *Records) once(ctx context.Context, topic string, partition int, indices []int,
+func (r Records) once(ctx context.Context, topic string, partition int, indices []int,
 	messages []broker.Message) error {
 	records := make([]kafkago.Record, len(indices)) // new for each attempt, because sending consumes them
 	for i, index := range indices {
 		records[i] = record(messages[index])
 	}
-	answer, err := ask(ctx, produceTimeout, r.admin.client.Produce, &kafkago.ProduceRequest{
+	answer, err := ask(ctx, produceTimeout, r.transport.admin.client.Produce, &kafkago.ProduceRequest{
 		Topic: topic, Partition: partition, RequiredAcks: kafkago.RequireAll,
 		Records: kafkago.NewRecordReader(records...), Compression: compression,
 	})
@@ -243,22 +234,4 @@ func partitionOf(key string, partitions int) int {
 		p = -p
 	}
 	return int(p)
-}
-
-func (r *Records) enter() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return broker.ErrClosed
-	}
-	r.active.Add(1)
-	return nil
-}
-
-// close rejects new messages and waits for pending ones.
-func (r *Records) close() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
-	r.active.Wait()
 }

@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/testmust"
 )
 
-func record(t *testing.T, to *kafka.Records, messages ...broker.Message) error {
+func record(t *testing.T, to kafka.Records, messages ...broker.Message) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()

@@ -84,7 +84,6 @@ type Transport struct {
 	cfg       Config
 	admin     *admin
 	publisher *wkafka.Publisher
-	records   *Records
 	sending   chan struct{} // one token per message being sent
 	lag       *lagGauge
 	outage    *outage
@@ -132,7 +131,6 @@ func (t *Transport) open(ctx context.Context) error {
 	if err := t.admin.ensureTopics(ctx); err != nil {
 		return fmt.Errorf("topics of kafka: %w", err)
 	}
-	t.records = &Records{cfg: t.cfg, admin: t.admin, outage: t.outage}
 	config, err := t.cfg.producerConfig()
 	if err != nil {
 		return err
@@ -299,7 +297,7 @@ func byKey(messages []*message.Message) map[string][]*message.Message {
 }
 
 // Records returns the publisher of the topics of record. It closes with the transport.
-func (t *Transport) Records() *Records { return t.records }
+func (t *Transport) Records() Records { return Records{t} }
 
 // topicName returns the name of a topic with its prefix. Errors: ErrUnknownTopic.
 func (t *Transport) topicName(topic string) (string, error) {
@@ -353,7 +351,6 @@ func (t *Transport) shut() error {
 	t.mu.Unlock()
 	t.publishing.Wait()
 	t.background.Wait()
-	t.records.close()
 	err := t.publisher.Close()
 	t.admin.close()
 	telemetry.Unregister(t.cfg.Registerer, t.lag)

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/IBM/sarama"
 	kafkago "github.com/segmentio/kafka-go"
+
+	"letterhead/internal/delay"
 )
 
 const (
@@ -29,7 +32,12 @@ type admin struct {
 	client    *kafkago.Client
 }
 
+// newAdmin sets the defaults of a configuration, which it validates.
 func newAdmin(cfg Config) (*admin, error) {
+	cfg.setDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("broker configuration: %w", err)
+	}
 	secure, err := cfg.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -229,10 +237,7 @@ func (a *admin) create(ctx context.Context, topics []Topic) error {
 	request := &kafkago.CreateTopicsRequest{}
 	for _, each := range topics {
 		topic := kafkago.TopicConfig{Topic: a.cfg.KafkaTopic(each.Name), NumPartitions: each.Partitions,
-			ReplicationFactor: -1}
-		if a.cfg.Replication > 0 {
-			topic.ReplicationFactor = a.cfg.Replication
-		}
+			ReplicationFactor: cmp.Or(a.cfg.Replication, -1)}
 		for name, value := range a.cfg.wanted(each) {
 			topic.ConfigEntries = append(topic.ConfigEntries, kafkago.ConfigEntry{ConfigName: name, ConfigValue: value})
 		}
@@ -255,8 +260,6 @@ func (a *admin) create(ctx context.Context, topics []Topic) error {
 func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	tick := time.NewTicker(topicWait)
-	defer tick.Stop()
 	for {
 		states, err := a.states(ctx, names)
 		ready := err == nil
@@ -274,9 +277,7 @@ func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 		if ready {
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if delay.For(ctx, topicWait) != nil {
 			return errors.Join(fmt.Errorf("topics were created but are not available yet: %w", ctx.Err()), err)
 		}
 	}

@@ -190,32 +190,29 @@ func (c Config) Validate() error {
 	if c.Replication > 0 && c.MinInsync > c.Replication {
 		fault("MinInsync is %d, must not exceed Replication, %d", c.MinInsync, c.Replication)
 	}
-	return errors.Join(append(errs, c.validateSecurity()...)...)
+	c.validateSecurity(fault)
+	return errors.Join(errs...)
 }
 
-func (c Config) validateSecurity() []error {
-	var errs []error
+func (c Config) validateSecurity(fault func(format string, args ...any)) {
 	switch c.SASL {
 	case "":
 		if c.User != "" || c.Password != "" {
-			errs = append(errs,
-				fmt.Errorf("kafka: a user needs a SASL mechanism: %s, %s or %s", Plain, ScramSHA256, ScramSHA512))
+			fault("a user needs a SASL mechanism: %s, %s or %s", Plain, ScramSHA256, ScramSHA512)
 		}
 	case Plain, ScramSHA256, ScramSHA512:
 		if c.User == "" || c.Password == "" {
-			errs = append(errs, errors.New("kafka: SASL needs a user and a password"))
+			fault("SASL needs a user and a password")
 		}
 	default:
-		errs = append(errs,
-			fmt.Errorf("kafka: the SASL mechanism must be %s, %s or %s", Plain, ScramSHA256, ScramSHA512))
+		fault("the SASL mechanism must be %s, %s or %s", Plain, ScramSHA256, ScramSHA512)
 	}
 	if !c.TLS && (c.CAFile != "" || c.CertFile != "" || c.KeyFile != "") {
-		errs = append(errs, errors.New("kafka: certificates are configured, but TLS is off"))
+		fault("certificates are configured, but TLS is off")
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
-		errs = append(errs, errors.New("kafka: a certificate needs its key, and a key its certificate"))
+		fault("a certificate needs its key, and a key its certificate")
 	}
-	return errs
 }
 
 func validAddress(address string) bool {

@@ -75,16 +75,13 @@ func (r Report) Problems() []string {
 // topics match their configuration, and how far groups lag behind. It fails only if no broker responds.
 // The report never contains a password.
 func Inspect(ctx context.Context, cfg Config) (Report, error) {
-	cfg.setDefaults()
-	if err := cfg.Validate(); err != nil {
-		return Report{}, fmt.Errorf("broker configuration: %w", err)
-	}
-	report := Report{Brokers: reach(ctx, cfg.Brokers)}
 	a, err := newAdmin(cfg)
 	if err != nil {
-		return report, err
+		return Report{}, err
 	}
 	defer a.close()
+	cfg = a.cfg
+	report := Report{Brokers: reach(ctx, cfg.Brokers)}
 	states, err := a.states(ctx, cfg.topicNames())
 	if err != nil {
 		return report, fmt.Errorf("inspect kafka: %w", err)

@@ -45,10 +45,6 @@ const (
 //
 // Errors: ErrUnknownTopic, errors of do, ctx.Err(), or errors of the brokers.
 func ReadTopic(ctx context.Context, cfg Config, topic string, options ReadOptions, do func(Read) error) error {
-	cfg.setDefaults()
-	if err := cfg.Validate(); err != nil {
-		return fmt.Errorf("broker configuration: %w", err)
-	}
 	a, err := newAdmin(cfg)
 	if err != nil {
 		return err

@@ -104,16 +104,13 @@ var _ broker.Transport = (*Transport)(nil)
 // New connects to Kafka, creates missing topics, and logs warnings about topics that differ from the
 // configuration. ctx only limits this call. Errors contain no password.
 func New(ctx context.Context, cfg Config) (*Transport, error) {
-	cfg.setDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("broker configuration: %w", err)
-	}
-	if cfg.SASL == Plain && !cfg.TLS {
-		cfg.Logger.Warn("the password for kafka is sent unencrypted: sasl=plain without tls=true")
-	}
 	admin, err := newAdmin(cfg)
 	if err != nil {
 		return nil, err
+	}
+	cfg = admin.cfg
+	if cfg.SASL == Plain && !cfg.TLS {
+		cfg.Logger.Warn("the password for kafka is sent unencrypted: sasl=plain without tls=true")
 	}
 	t := &Transport{cfg: cfg, admin: admin, sending: make(chan struct{}, maxSending), lag: newLagGauge(),
 		outage: &outage{logger: cfg.Logger, quiet: settle * cfg.LagEvery}}

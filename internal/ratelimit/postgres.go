@@ -131,16 +131,11 @@ CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_counters (
 	minute  BIGINT NOT NULL, -- since 1970, of the database's clock
 	used    BIGINT NOT NULL,
 	granted BIGINT NOT NULL, -- to the statement that wrote the row last
+	ceiling        BIGINT  NOT NULL DEFAULT 0,
+	ceiling_minute BIGINT  NOT NULL DEFAULT -1, -- for which the ceiling is valid
+	raised         BOOLEAN NOT NULL DEFAULT false, -- the last statement that wrote the row
 	PRIMARY KEY (scope, id)
 ) WITH (fillfactor = 50)` // leaves room to update a row within its page
-
-// addCeiling adds columns that the previous release does not know and leaves unchanged. Therefore a ceiling
-// is valid only for the minute that was recorded with it.
-const addCeiling = `
-ALTER TABLE ratelimit_counters
-	ADD COLUMN IF NOT EXISTS ceiling BIGINT NOT NULL DEFAULT 0,
-	ADD COLUMN IF NOT EXISTS ceiling_minute BIGINT NOT NULL DEFAULT -1,
-	ADD COLUMN IF NOT EXISTS raised BOOLEAN NOT NULL DEFAULT false` // the last statement that wrote the row
 
 // createCeilings creates a logged table. No counter has allowed more units in a minute than its row says.
 const createCeilings = `
@@ -282,7 +277,7 @@ func (s *Shared) setup(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, create := range []string{createShared, createEpoch, createCeilings, addCeiling} {
+		for _, create := range []string{createShared, createEpoch, createCeilings} {
 			if _, err := tx.ExecContext(ctx, s.store.DDL(create)); err != nil {
 				return err
 			}

@@ -19,3 +19,15 @@ func Idle(limit int64) int64 {
 	}
 	return limit / blockPart
 }
+
+// Keys returns the number of stored keys, in any window.
+func (m *Memory) Keys() int {
+	n := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		n += len(s.used)
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -207,18 +207,6 @@ func (m *Memory) Give(ctx context.Context, key Key, units int64, taken Decision)
 	return nil
 }
 
-// Keys returns the number of stored keys, in any window, for metrics and tests.
-func (m *Memory) Keys() int {
-	n := 0
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		n += len(s.used)
-		s.mu.Unlock()
-	}
-	return n
-}
-
 func (m *Memory) shardOf(key Key) *shard {
 	return &m.shards[maphash.Comparable(m.seed, key)&(shards-1)]
 }

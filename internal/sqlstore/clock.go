@@ -3,11 +3,12 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"letterhead/internal/delay"
 )
 
 const (
@@ -92,20 +93,14 @@ func (c *Clock) Offset() (offset, bound time.Duration) {
 // Run measures the offset periodically until ctx ends, and then returns nil. While the database is unavailable the last
 // offset is used.
 func (c *Clock) Run(ctx context.Context) error {
-	tick := time.NewTicker(c.interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	delay.Every(ctx, c.interval, func() {
 		if err := c.Measure(ctx); err != nil && ctx.Err() == nil {
 			c.store.metrics.clockFailures.Inc()
 			c.logger.WarnContext(ctx, "reading the database's clock failed; using the last offset",
 				slog.Any("error", err))
 		}
-	}
+	})
+	return nil
 }
 
 // sample is one reading of the database's clock.
@@ -133,9 +128,6 @@ func (c *Clock) Measure(ctx context.Context) error {
 	} else {
 		best.local = c.local()
 		best.database = best.local
-	}
-	if best.database.IsZero() {
-		return errors.New("measure the database's clock: no reading")
 	}
 	c.mu.Lock()
 	c.at, c.database, c.bound = best.local, best.database.Round(0), best.bound

@@ -5,8 +5,7 @@ import "sync"
 // Decoding holds the decoded value of an event, so that the roles of a process decode each event once. The
 // zero value is ready to use; it is safe for concurrent use.
 type Decoding struct {
-	mu    sync.Mutex
-	done  bool
+	once  sync.Once
 	value any
 	err   error
 }
@@ -27,12 +26,7 @@ func Decode[T any](r *Recorded, decode func(eventType string, version int, data 
 	if d == nil {
 		return decode(r.Type, r.SchemaVersion, r.Data)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.done {
-		value, err := decode(r.Type, r.SchemaVersion, r.Data)
-		d.value, d.err, d.done = value, err, true
-	}
+	d.once.Do(func() { d.value, d.err = decode(r.Type, r.SchemaVersion, r.Data) })
 	if value, ok := d.value.(T); ok {
 		return value, d.err
 	}

@@ -101,20 +101,16 @@ func (f *Failures) Each(ctx context.Context, do func(*eventlog.Recorded) error) 
 
 func (f *Failures) each(ctx context.Context, keep func(*eventlog.Recorded) bool,
 	do func(*eventlog.Recorded) error) error {
-	from := readAhead(ctx, &logFeed{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: keep})
-	defer from.stop()
-	for {
-		events, err := from.next(ctx)
-		if err != nil || len(events) == 0 {
-			return err
-		}
+	from := &logFeed{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: keep}
+	return eachEvents(ctx, from, func(events []eventlog.Recorded) error {
 		for i := range events {
 			if err := do(&events[i]); err != nil {
 				return err
 			}
 		}
 		f.cfg.Progress(Progress{Stage: StageCheck, Position: events[len(events)-1].Position, Head: f.head})
-	}
+		return nil
+	})
 }
 
 // Rest is the result of CopyRest.

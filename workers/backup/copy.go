@@ -267,7 +267,7 @@ func (c *copier) appendRest(ctx context.Context) error {
 // importRest imports the events after source, in order. It calls written after each import.
 func (c *copier) importRest(ctx context.Context, to eventlog.Importer, source eventlog.Position,
 	written func(events int, upTo eventlog.Position)) error {
-	return c.eachPage(ctx, source, func(events []eventlog.Recorded) error {
+	return eachEvents(ctx, c.from.behind(source), func(events []eventlog.Recorded) error {
 		for len(events) > 0 {
 			runs, n := eventlog.Runs(events)
 			if err := c.importRuns(ctx, to, runs); err != nil {
@@ -278,25 +278,6 @@ func (c *copier) importRest(ctx context.Context, to eventlog.Importer, source ev
 		}
 		return nil
 	})
-}
-
-// eachPage calls do with the origin's events after source, in order, a page at a time.
-func (c *copier) eachPage(ctx context.Context, source eventlog.Position,
-	do func(events []eventlog.Recorded) error) error {
-	from := readAhead(ctx, c.from.behind(source))
-	defer from.stop()
-	for {
-		events, err := from.next(ctx)
-		if err != nil {
-			return fmt.Errorf("read the source: %w", err)
-		}
-		if len(events) == 0 {
-			return nil
-		}
-		if err := do(events); err != nil {
-			return err
-		}
-	}
 }
 
 // importRuns repeats an import whose outcome is unknown, unchanged, so that nothing is written twice.

@@ -201,6 +201,24 @@ func (a *ahead) next(ctx context.Context) ([]eventlog.Recorded, error) {
 	}
 }
 
+// eachEvents calls do with the events of a feed, in order, some at a time. It reads ahead.
+func eachEvents(ctx context.Context, from feed, do func([]eventlog.Recorded) error) error {
+	pages := readAhead(ctx, from)
+	defer pages.stop()
+	for {
+		events, err := pages.next(ctx)
+		if err != nil {
+			return fmt.Errorf("read the source: %w", err)
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		if err := do(events); err != nil {
+			return err
+		}
+	}
+}
+
 // stop ends the reading and waits for its end.
 func (a *ahead) stop() {
 	a.cancel()
@@ -293,7 +311,7 @@ func (c *copier) appendWindows(ctx context.Context, missing *window, source even
 		return nil
 	}
 	divided := false // the last event divides the others
-	err := c.eachPage(ctx, source, func(events []eventlog.Recorded) error {
+	err := eachEvents(ctx, c.from.behind(source), func(events []eventlog.Recorded) error {
 		for i := range events {
 			// A window that ends at a reader's position gives the reader an exact position in the target.
 			alone := divides(events[i].Stream)

@@ -286,7 +286,7 @@ func (r *run) copyEvents(ctx context.Context) error {
 // pack makes segments of the events after a position; done events are already in the backup.
 func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Position, done uint64,
 	packed chan<- *builder) error {
-	from := logFeed{log: r.from.Log, at: after, until: head, retryAfter: r.cfg.RetryAfter}
+	from := &logFeed{log: r.from.Log, at: after, until: head, retryAfter: r.cfg.RetryAfter}
 	b := newBuilder(number, after, r.cfg.SegmentBytes)
 	send := func() error {
 		select {
@@ -297,14 +297,7 @@ func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Posi
 			return ctx.Err()
 		}
 	}
-	for {
-		events, err := from.next(ctx)
-		if err != nil {
-			return fmt.Errorf("back up: %w", err)
-		}
-		if len(events) == 0 {
-			break
-		}
+	err := eachEvents(ctx, from, func(events []eventlog.Recorded) error {
 		for i := range events {
 			b.add(&events[i])
 			if err := references(&events[i], b.refer); err != nil {
@@ -318,6 +311,10 @@ func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Posi
 		}
 		done += uint64(len(events))
 		r.cfg.Progress(Progress{Stage: StageEvents, Done: done, Position: events[len(events)-1].Position, Head: head})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("back up: %w", err)
 	}
 	if b.events == 0 {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
@@ -41,7 +42,7 @@ func Restore(ctx context.Context, settings config.Config, o Options, cfg backup.
 			if n, err = openTarget(ctx, settings, o); err != nil {
 				return to, err
 			}
-			return n.Stores.target(ctx, m, cfg.WithoutAssets)
+			return n.Stores.target(m, cfg.WithoutAssets), nil
 		})
 	if err != nil {
 		return out, err
@@ -91,18 +92,14 @@ func checkNotServed(ctx context.Context, store *sqlstore.Store, own string) erro
 		strings.Join(others, ", "))
 }
 
-func (s *Stores) target(ctx context.Context, m *backup.Manifest, withoutAssets bool) (backup.Target, error) {
-	names, err := backup.NamesIn(ctx, s.Database)
-	if err != nil {
-		return backup.Target{}, err
-	}
-	to := backup.Target{Log: s.Log, Names: names, Assets: s.Assets, Positions: s.Positions, Done: CrawlCheckpoints(),
+func (s *Stores) target(m *backup.Manifest, withoutAssets bool) backup.Target {
+	to := backup.Target{Log: s.Log, Names: s.Names, Assets: s.Assets, Positions: s.Positions, Done: CrawlCheckpoints(),
 		Snapshots: s.snapshots,
 		State:     filling{loss.NewFilling(s.Database, loss.Restore, s.clock.Now, s.forgetSearch), s, m.Format}}
 	if withoutAssets {
 		to.Assets = nil
 	}
-	return to, nil
+	return to
 }
 
 // filling also marks the data folder, once the backup is known to fit the target.
@@ -150,10 +147,7 @@ type Migrated struct {
 // Migrate copies what the data folder holds to the services of a migration. Only a final pass finishes the
 // migration; it needs exclusive use of the folder.
 func (s *Stores) Migrate(ctx context.Context, m Migration, final bool, cfg backup.Config) (out Migrated, err error) {
-	from := backup.Source{Log: s.Log, Assets: s.Assets}
-	if from.Names, err = backup.NamesIn(ctx, s.Database); err != nil {
-		return out, err
-	}
+	from := backup.Source{Log: s.Log, Names: s.Names, Assets: s.Assets}
 	if from.Readers, err = s.crawlCheckpoints(ctx); err != nil {
 		return out, err
 	}
@@ -185,7 +179,7 @@ func (s *Stores) openMigrationTarget(ctx context.Context, m Migration,
 			return to, err
 		}
 		opened.closing(store.Close)
-		if to.Names, err = backup.NamesIn(ctx, store); err != nil {
+		if to.Names, err = accountnames.New(ctx, store); err != nil {
 			return to, err
 		}
 		if to.Positions, err = sqlstore.NewPositions(ctx, store); err != nil {

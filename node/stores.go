@@ -202,11 +202,7 @@ func (s *Stores) DataFormat(ctx context.Context) (int, error) {
 
 // Backup copies events, names and assets to a folder or a bucket.
 func (s *Stores) Backup(ctx context.Context, cfg backup.Config, to string) (backup.Summary, error) {
-	names, err := backup.NamesIn(ctx, s.Database)
-	if err != nil {
-		return backup.Summary{}, err
-	}
-	return backup.Run(ctx, cfg, backup.Source{Log: s.Log, Names: names, Assets: s.Assets, Format: s.DataFormat}, to)
+	return backup.Run(ctx, cfg, backup.Source{Log: s.Log, Names: s.Names, Assets: s.Assets, Format: s.DataFormat}, to)
 }
 
 const (

@@ -47,7 +47,7 @@ func internalSource(t testing.TB) Source {
 	folder := t.TempDir()
 	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")}))(t)
 	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")}))(t)
-	names := testmust.Get(NamesIn(t.Context(), store))(t)
+	names := testmust.Get(accountnames.New(t.Context(), store))(t)
 	u := testmust.Get(assets.FolderURL(filepath.Join(folder, "assets")))(t)
 	files := testmust.Get(assets.Open(t.Context(), u))(t)
 	t.Cleanup(func() { _ = errors.Join(log.Close(), store.Close(), files.Close()) })

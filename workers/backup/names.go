@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"letterhead/internal/accountnames"
-	"letterhead/internal/sqlstore"
 )
 
 const (
@@ -28,11 +27,6 @@ type Names interface {
 	Page(ctx context.Context, after string, limit int) ([]Name, error)
 	// PutAll writes names durably, replacing existing ones.
 	PutAll(ctx context.Context, names []Name) error
-}
-
-// NamesIn returns the table of internal/accountnames in a database.
-func NamesIn(ctx context.Context, store *sqlstore.Store) (Names, error) {
-	return accountnames.New(ctx, store)
 }
 
 // eachPage calls do with all names, some at a time.

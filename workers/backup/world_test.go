@@ -17,6 +17,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
@@ -83,7 +84,7 @@ func withDatabase(t tb, log eventlog.Log, cfg sqlstore.Config) side {
 	t.Helper()
 	store := testmust.Get(sqlstore.Open(t.Context(), cfg))(t)
 	t.Cleanup(func() { store.Close() })
-	names := testmust.Get(backup.NamesIn(t.Context(), store))(t)
+	names := testmust.Get(accountnames.New(t.Context(), store))(t)
 	return side{log: log, store: store, names: names}
 }
 

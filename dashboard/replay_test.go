@@ -60,7 +60,7 @@ func (s *service) exec(statement string, args ...any) {
 	s.t.Helper()
 	s.must(s.node.Operations.Reads.CatchUp(s.t.Context()))
 	s.must(s.node.Stores.Database.Write(s.t.Context(), func(tx *sqlstore.Tx) error {
-		result, err := tx.Exec(statement, args...)
+		result, err := tx.ExecContext(context.Background(), statement, args...)
 		if err != nil {
 			return err
 		}
@@ -364,7 +364,7 @@ func TestReplay_LongHistory_ShowsItsProgressAndThenTheResult(t *testing.T) {
 // ledgerBalance returns the balance of an entry of the ledger.
 func (s *service) ledgerBalance(ctx context.Context, accountID string, revision uint64) (balance int64, err error) {
 	err = s.node.Stores.Database.Write(ctx, func(tx *sqlstore.Tx) error {
-		return tx.QueryRow("SELECT balance FROM ledger_v8_g1_entries WHERE revision = $1 AND account_no = (SELECT no FROM ledger_v8_g1_accounts WHERE account = $2)", revision, accountID).Scan(&balance)
+		return tx.QueryRowContext(context.Background(), "SELECT balance FROM ledger_v8_g1_entries WHERE revision = $1 AND account_no = (SELECT no FROM ledger_v8_g1_accounts WHERE account = $2)", revision, accountID).Scan(&balance)
 	})
 	return balance, err
 }

@@ -102,7 +102,7 @@ func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.
 				return nil
 			})
 			if err == nil {
-				err = n.Stores.Database.Write(t.Context(), func(tx *sqlstore.Tx) error { _, err := tx.Exec(text); return err })
+				err = n.Stores.Database.Write(t.Context(), func(tx *sqlstore.Tx) error { _, err := tx.ExecContext(t.Context(), text); return err })
 			}
 			testmust.Succeed(t, err)
 		}
@@ -115,7 +115,7 @@ func TestReadiness_KeysCannotBeRepaired_LimitedWhileNoneCanBeChecked(t *testing.
 	failToRepair(t, n)
 	want(t, n, false, "after a restart and another pass")
 	testmust.Succeed(t, n.Stores.Database.Write(t.Context(), func(tx *sqlstore.Tx) error {
-		return testmust.Err(tx.Exec("DROP TRIGGER full_disk"))
+		return testmust.Err(tx.ExecContext(t.Context(), "DROP TRIGGER full_disk"))
 	}))
 	testmust.Succeed(t, n.Runner.ScrubOnce(t.Context(), keys.Name))
 	want(t, n, true, "after a pass that repaired them")

@@ -127,7 +127,7 @@ func TestOpen_TimelineUnavailable_Succeeds(t *testing.T) {
 // outlast returns once database/sql has ended a transaction whose context has expired.
 func outlast(tx *sqlstore.Tx) error {
 	for {
-		if _, err := tx.Tx.ExecContext(context.Background(), `SELECT 1`); err != nil {
+		if _, err := tx.Inner().ExecContext(context.Background(), `SELECT 1`); err != nil {
 			if errors.Is(err, sql.ErrTxDone) {
 				return nil
 			}

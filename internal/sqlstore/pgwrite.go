@@ -153,7 +153,7 @@ func (p *postgres) run(parent, bound context.Context, level sql.IsolationLevel, 
 			_ = stx.Rollback() // if it fails, the connection is discarded and the server rolls back
 		}
 	}()
-	tx := &Tx{Tx: stx, store: p.store, parent: parent, bound: bound, conn: conn}
+	tx := &Tx{tx: stx, store: p.store, parent: parent, bound: bound, conn: conn}
 	if err := fn(tx); err != nil {
 		p.leaveStandby(err)
 		return err

@@ -37,7 +37,9 @@ func (s *Store) learnLogID(ctx context.Context) error {
 	var id string
 	err := s.Read().QueryRowContext(ctx, readLogID).Scan(&id)
 	if none(err) && s.Shared() {
-		err = s.writeLogID(ctx, "", "NOTHING", func(tx *Tx) error { return tx.QueryRow(readLogID).Scan(&id) })
+		err = s.writeLogID(ctx, "", "NOTHING", func(tx *Tx) error {
+			return tx.QueryRowContext(ctx, readLogID).Scan(&id)
+		})
 	}
 	if s.logID.Store(&id); none(err) {
 		return nil

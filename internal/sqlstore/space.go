@@ -86,12 +86,13 @@ func (s *sqliteFile) reclaim(ctx context.Context) (bytes int64, err error) {
 
 func (s *sqliteFile) reclaimStep(ctx context.Context) (freed int64, err error) {
 	err = s.normal(ctx, func(tx *Tx) error {
+		ctx := context.WithoutCancel(ctx) // no step is interrupted
 		var before, after, pageBytes int64
-		if err := tx.QueryRow("SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&before,
-			&pageBytes); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(
+			&before, &pageBytes); err != nil {
 			return err
 		}
-		rows, err := tx.Query(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", reclaimPages))
+		rows, err := tx.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", reclaimPages))
 		if err != nil {
 			return err
 		}
@@ -100,7 +101,7 @@ func (s *sqliteFile) reclaimStep(ctx context.Context) (freed int64, err error) {
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			return err
 		}
-		if err := tx.QueryRow("SELECT page_count FROM pragma_page_count").Scan(&after); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT page_count FROM pragma_page_count").Scan(&after); err != nil {
 			return err
 		}
 		freed = (before - after) * pageBytes

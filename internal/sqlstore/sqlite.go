@@ -271,7 +271,7 @@ func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.O
 			_ = tx.Rollback()
 		}
 	}()
-	err = fn(&Tx{Tx: tx, store: s.store})
+	err = fn(&Tx{tx: tx, store: s.store})
 	done = true
 	if err != nil {
 		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {

@@ -58,7 +58,7 @@ func (s *sqliteFile) insert(ctx context.Context, tx *Tx, rows insertion) error {
 	chunk := min(insertRows, maxParameters/rows.columns) * rows.columns
 	values := rows.values
 	if len(values) >= 2*chunk {
-		stmt, err := tx.Tx.PrepareContext(ctx, text(chunk/rows.columns))
+		stmt, err := tx.tx.PrepareContext(ctx, text(chunk/rows.columns))
 		if err != nil {
 			return fmt.Errorf("prepare insert into %s: %w", rows.into, err)
 		}
@@ -76,7 +76,7 @@ func (s *sqliteFile) insert(ctx context.Context, tx *Tx, rows insertion) error {
 	}
 	for len(values) > 0 {
 		part := values[:min(chunk, len(values))]
-		if _, err := tx.Tx.ExecContext(ctx, text(len(part)/rows.columns), part...); err != nil {
+		if _, err := tx.tx.ExecContext(ctx, text(len(part)/rows.columns), part...); err != nil {
 			return fmt.Errorf("insert into %s: %w", rows.into, err)
 		}
 		values = values[len(part):]

@@ -9,7 +9,7 @@ import (
 
 // Tx is a transaction of Write or WriteDurable. It must not be used after the function that got it has returned.
 type Tx struct {
-	*sql.Tx
+	tx    *sql.Tx
 	store *Store
 	// On PostgreSQL: the caller's context, the limit of the transaction, and its connection.
 	parent, bound context.Context
@@ -33,17 +33,17 @@ func (tx *Tx) bind(ctx context.Context) context.Context {
 
 // ExecContext is sql.Tx's. Texts are stored as Insert stores them.
 func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return tx.Tx.ExecContext(tx.bind(ctx), query, storableAll(args)...)
+	return tx.tx.ExecContext(tx.bind(ctx), query, storableAll(args)...)
 }
 
 // QueryContext is sql.Tx's.
 func (tx *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return tx.Tx.QueryContext(tx.bind(ctx), query, storableAll(args)...)
+	return tx.tx.QueryContext(tx.bind(ctx), query, storableAll(args)...)
 }
 
 // QueryRowContext is sql.Tx's.
 func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return tx.Tx.QueryRowContext(tx.bind(ctx), query, storableAll(args)...)
+	return tx.tx.QueryRowContext(tx.bind(ctx), query, storableAll(args)...)
 }
 
 // AddColumn adds a column to the table of an earlier release, unless the table has it. The transaction must be one of
@@ -60,26 +60,6 @@ WHERE table_schema = current_schema() AND table_name = $1 AND column_name = $2`
 	}
 	_, err := tx.ExecContext(ctx, "ALTER TABLE "+table+" ADD COLUMN "+column+" "+kind)
 	return err
-}
-
-// PrepareContext is sql.Tx's.
-func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	return tx.Tx.PrepareContext(tx.bind(ctx), query)
-}
-
-// Exec is ExecContext, bounded by the transaction.
-func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
-	return tx.ExecContext(context.Background(), query, args...)
-}
-
-// Query is QueryContext, bounded by the transaction.
-func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
-	return tx.QueryContext(context.Background(), query, args...)
-}
-
-// QueryRow is QueryRowContext, bounded by the transaction.
-func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
-	return tx.QueryRowContext(context.Background(), query, args...)
 }
 
 // Storable returns a text that both engines can store: PostgreSQL accepts no NUL and only UTF-8, so each NUL and each

@@ -104,7 +104,7 @@ func (l *liveTable) flip(t *testing.T, e *projectionstest.Env, column string, fr
 		}
 		where, args := l.where(l.rows[n], 2)
 		err := e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error {
-			_, err := tx.Exec("UPDATE "+l.name+" SET "+column+" = $1 WHERE "+where, append([]any{v}, args...)...)
+			_, err := tx.ExecContext(context.Background(), "UPDATE "+l.name+" SET "+column+" = $1 WHERE "+where, append([]any{v}, args...)...)
 			return err
 		})
 		if err != nil {
@@ -226,7 +226,7 @@ func TestScrub_RowsInsertedAndDeleted_AreRepaired(t *testing.T) {
 					}
 				}
 				err := e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error {
-					if _, err := tx.Exec("DELETE FROM "+l.name+" WHERE "+where, args...); err != nil {
+					if _, err := tx.ExecContext(context.Background(), "DELETE FROM "+l.name+" WHERE "+where, args...); err != nil {
 						return err
 					}
 					return sqlstore.Insert(t.Context(), tx, l.name+" ("+strings.Join(l.columns, ", ")+")", len(l.columns), "", inserted)

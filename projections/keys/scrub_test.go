@@ -25,7 +25,7 @@ func damage(t *testing.T, e *projectionstest.Env, d *keys.Directory, statement s
 	})
 	if err == nil {
 		err = e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error {
-			_, err := tx.Exec(text, args...)
+			_, err := tx.ExecContext(t.Context(), text, args...)
 			return err
 		})
 	}

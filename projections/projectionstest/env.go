@@ -247,7 +247,7 @@ func (e *Env) Logged(text string) bool { return e.records.contains(text) }
 func (e *Env) Exec(statement string) {
 	e.t.Helper()
 	err := e.Store.Write(e.t.Context(), func(tx *sqlstore.Tx) error {
-		_, err := tx.Exec(statement)
+		_, err := tx.ExecContext(context.Background(), statement)
 		return err
 	})
 	if err != nil {

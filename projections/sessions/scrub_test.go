@@ -28,7 +28,7 @@ func TestScrub_DamagedSessions_AreAsInTheLog(t *testing.T) {
 		changed[3] ^= 1
 		err := m.Handle().Read(func(_ projections.Queryer, tables *projections.Tables) error {
 			return e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error {
-				_, err := tx.Exec(tables.SQL(`UPDATE {sessions} SET hash = $1 WHERE id = 's1'`), hex.EncodeToString(changed[:]))
+				_, err := tx.ExecContext(t.Context(), tables.SQL(`UPDATE {sessions} SET hash = $1 WHERE id = 's1'`), hex.EncodeToString(changed[:]))
 				if err != nil {
 					return err
 				}

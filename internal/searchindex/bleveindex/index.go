@@ -156,7 +156,7 @@ func (x *Index) Scan(ctx context.Context, after string, limit int) ([]searchinde
 		if err = x.checkLog(g, false); err != nil {
 			return err
 		}
-		docs, err = g.scan(ctx, after, limit)
+		docs, err = g.run(ctx, bleve.NewMatchAllQuery(), limit, []string{"_id"}, after)
 		return err
 	})
 	return docs, err
@@ -272,7 +272,7 @@ func (r *Rebuild) drop() error {
 func (g *generation) ask(ctx context.Context, asks []searchindex.Ask) ([]searchindex.Document, error) {
 	var found []searchindex.Document
 	for _, a := range asks {
-		docs, err := g.candidates(ctx, queryOf(a))
+		docs, err := g.run(ctx, queryOf(a), searchindex.Candidates, []string{fieldOrder, "_id"}, "")
 		if err != nil {
 			return nil, err
 		}
@@ -305,27 +305,6 @@ func termQuery(t searchindex.Term, typos int) query.Query {
 	return q
 }
 
-// candidates returns the best documents for a query.
-func (g *generation) candidates(ctx context.Context, q query.Query) ([]searchindex.Document, error) {
-	req := bleve.NewSearchRequestOptions(q, searchindex.Candidates, 0, false)
-	req.Score = "none"
-	req.Fields = []string{fieldStored}
-	req.SortBy([]string{fieldOrder, "_id"})
-	return g.run(ctx, req)
-}
-
-// scan returns documents in the order of domains.
-func (g *generation) scan(ctx context.Context, after string, limit int) ([]searchindex.Document, error) {
-	req := bleve.NewSearchRequestOptions(bleve.NewMatchAllQuery(), limit, 0, false)
-	req.Score = "none"
-	req.Fields = []string{fieldStored}
-	req.SortBy([]string{"_id"})
-	if after != "" {
-		req.SetSearchAfter([]string{after})
-	}
-	return g.run(ctx, req)
-}
-
 // versions returns the stored versions of some documents.
 func (g *generation) versions(ctx context.Context, docs []searchindex.Document) (map[string]uint64, error) {
 	held := make(map[string]uint64, len(docs))
@@ -336,17 +315,25 @@ func (g *generation) versions(ctx context.Context, docs []searchindex.Document) 
 	for _, d := range docs {
 		ids = append(ids, d.Domain)
 	}
-	req := bleve.NewSearchRequestOptions(bleve.NewDocIDQuery(ids), len(ids), 0, false)
-	req.Score = "none"
-	req.Fields = []string{fieldStored}
-	found, err := g.run(ctx, req)
+	found, err := g.run(ctx, bleve.NewDocIDQuery(ids), len(ids), nil, "")
 	for _, d := range found {
 		held[d.Domain] = d.Version
 	}
 	return held, err
 }
 
-func (g *generation) run(ctx context.Context, req *bleve.SearchRequest) ([]searchindex.Document, error) {
+// run returns at most limit documents, in an order unless that is nil, after a domain unless that is empty.
+func (g *generation) run(ctx context.Context, q query.Query, limit int, order []string,
+	after string) ([]searchindex.Document, error) {
+	req := bleve.NewSearchRequestOptions(q, limit, 0, false)
+	req.Score = "none"
+	req.Fields = []string{fieldStored}
+	if order != nil {
+		req.SortBy(order)
+	}
+	if after != "" {
+		req.SetSearchAfter([]string{after})
+	}
 	res, err := g.index.SearchInContext(ctx, req)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -223,14 +223,15 @@ func namedDomain(text string, k Keys) (string, bool) {
 // fold is Fold with spaces removed.
 func fold(s string) string { return strings.ReplaceAll(Fold(s), " ", "") }
 
-func cut(s string) string {
-	s = strings.ToValidUTF8(s, " ")
-	n := 0
+func cut(s string) string { return firstRunes(strings.ToValidUTF8(s, " "), MaxText) }
+
+// firstRunes returns at most the first n runes of a text.
+func firstRunes(s string, n int) string {
 	for i := range s {
-		if n == MaxText {
+		if n == 0 {
 			return s[:i]
 		}
-		n++
+		n--
 	}
 	return s
 }

@@ -223,16 +223,7 @@ func Beginnings(texts []string) []string {
 	return set(out...)
 }
 
-func beginning(s string) string {
-	n := 0
-	for i := range s {
-		if n == MaxBeginning {
-			return s[:i]
-		}
-		n++
-	}
-	return s
-}
+func beginning(s string) string { return firstRunes(s, MaxBeginning) }
 
 func order(d Document, length int) int64 {
 	const steps, longest = 10_000, 999

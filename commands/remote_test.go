@@ -48,7 +48,7 @@ func (l *remoteLog) Append(_ context.Context, stream string, expected eventlog.E
 func (s *remoteStore) append(stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
 	s.lock <- struct{}{}
 	defer func() { <-s.lock }()
-	at, _ := expected.Next()
+	at := expected.Next()
 	if int(at) != len(s.events(stream)) {
 		return eventlog.Appended{}, &eventlog.WrongRevisionError{Stream: stream, Expected: expected}
 	}

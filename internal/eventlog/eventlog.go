@@ -76,61 +76,26 @@ func (e *WrongRevisionError) Is(target error) bool { return target == ErrWrongRe
 // the middle of an event.
 type Position uint64
 
-// Expected is the revision that a stream must be at for an append.
-type Expected struct {
-	kind     expectedKind
-	revision uint64
-}
-
-type expectedKind uint8
-
-const (
-	kindAny expectedKind = iota
-	kindNoStream
-	kindExact
-)
-
-// Any appends at any revision of the stream. Repeats are not recognized.
-func Any() Expected { return Expected{kind: kindAny} }
+// Expected is the revision that a stream must be at for an append. The zero Expected is NoStream.
+type Expected struct{ events uint64 }
 
 // NoStream appends only if the stream has no event.
-func NoStream() Expected { return Expected{kind: kindNoStream} }
+func NoStream() Expected { return Expected{} }
 
 // Exact appends only if the stream's last event has this revision.
-func Exact(revision uint64) Expected { return Expected{kind: kindExact, revision: revision} }
+func Exact(revision uint64) Expected { return Expected{events: revision + 1} }
 
 // After returns the expected revision of a stream with n events: NoStream for 0, else Exact(n-1).
-func After(n uint64) Expected {
-	if n == 0 {
-		return NoStream()
-	}
-	return Exact(n - 1)
-}
+func After(n uint64) Expected { return Expected{events: n} }
 
-// IsAny reports whether every revision is accepted.
-func (e Expected) IsAny() bool { return e.kind == kindAny }
-
-// Next returns the revision of the first event of an append, and false for Any.
-func (e Expected) Next() (uint64, bool) {
-	switch e.kind {
-	case kindNoStream:
-		return 0, true
-	case kindExact:
-		return e.revision + 1, true
-	default:
-		return 0, false
-	}
-}
+// Next returns the revision of the first event of an append.
+func (e Expected) Next() uint64 { return e.events }
 
 func (e Expected) String() string {
-	switch e.kind {
-	case kindNoStream:
+	if e.events == 0 {
 		return "no stream"
-	case kindExact:
-		return fmt.Sprintf("revision %d", e.revision)
-	default:
-		return "any revision"
 	}
+	return fmt.Sprintf("revision %d", e.events-1)
 }
 
 // Metadata is stored with an event's data.
@@ -189,28 +154,14 @@ type Filter struct {
 	EventTypes     []string // exact names
 }
 
+// All reports whether the filter selects all events.
+func (f Filter) All() bool { return len(f.StreamPrefixes) == 0 && len(f.EventTypes) == 0 }
+
 // Match reports whether the filter selects an event.
 func (f Filter) Match(stream, eventType string) bool {
-	return f.matchStream(stream) && f.matchType(eventType)
-}
-
-func (f Filter) matchStream(stream string) bool {
-	if len(f.StreamPrefixes) == 0 {
-		return true
-	}
-	for _, p := range f.StreamPrefixes {
-		if strings.HasPrefix(stream, p) {
-			return true
-		}
-	}
-	return false
-}
-
-func (f Filter) matchType(eventType string) bool {
-	if len(f.EventTypes) == 0 {
-		return true
-	}
-	return slices.Contains(f.EventTypes, eventType)
+	begins := func(prefix string) bool { return strings.HasPrefix(stream, prefix) }
+	return (len(f.StreamPrefixes) == 0 || slices.ContainsFunc(f.StreamPrefixes, begins)) &&
+		(len(f.EventTypes) == 0 || slices.Contains(f.EventTypes, eventType))
 }
 
 // Page is a part of the global order.
@@ -245,9 +196,9 @@ type Subscription interface {
 
 // Log is an event store.
 type Log interface {
-	// Append writes all events at the end of a stream, or none. With an exact revision or NoStream it is idempotent: if
-	// the stream already holds events with the same ids at those revisions, Append returns the first result; it
-	// compares only ids. The events are durable when it returns. The log does not retain the slice.
+	// Append writes all events at the end of a stream, or none. It is idempotent: if the stream already holds events
+	// with the same ids at those revisions, Append returns the first result; it compares only ids. The events are
+	// durable when it returns. The log does not retain the slice.
 	//
 	// Errors: ErrWrongRevision, ErrTooLarge, ErrInvalid, ErrUnavailable, ErrAmbiguous (also if ctx ended during
 	// the write), ErrClosed; ctx.Err() if ctx ended before anything was sent.
@@ -290,7 +241,6 @@ type Importer interface {
 	// MaxImportBytes.
 	//
 	// Import skips a run whose events the stream already holds at their revisions, so an import may be repeated.
-	// It rejects Any, because repeats would not be recognized.
 	//
 	// Errors: as Append. The first rejected run determines the error, and nothing of the others is written.
 	Import(ctx context.Context, runs []Run) error

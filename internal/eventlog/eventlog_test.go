@@ -14,17 +14,14 @@ func TestExpected_TextAndNextRevision(t *testing.T) {
 		expected eventlog.Expected
 		text     string
 		next     uint64
-		exact    bool
 	}{
-		{eventlog.Any(), "any revision", 0, false},
-		{eventlog.NoStream(), "no stream", 0, true},
-		{eventlog.After(0), "no stream", 0, true},
-		{eventlog.Exact(0), "revision 0", 1, true},
-		{eventlog.After(8), "revision 7", 8, true},
+		{eventlog.NoStream(), "no stream", 0},
+		{eventlog.After(0), "no stream", 0},
+		{eventlog.Exact(0), "revision 0", 1},
+		{eventlog.After(8), "revision 7", 8},
 	} {
-		next, exact := c.expected.Next()
-		if c.expected.String() != c.text || next != c.next || exact != c.exact || c.expected.IsAny() == c.exact {
-			t.Errorf("%s: next %d, exact %v; want %s, %d, %v", c.expected, next, exact, c.text, c.next, c.exact)
+		if next := c.expected.Next(); c.expected.String() != c.text || next != c.next {
+			t.Errorf("%s: next %d; want %s, %d", c.expected, next, c.text, c.next)
 		}
 	}
 }

@@ -154,7 +154,7 @@ func TestUnreadableEvent_QuarantinesOnlyModelsOfItsStream(t *testing.T) {
 		m := newModels(t, e)
 		r, _ := e.Start(quick, m.all()...)
 		unknown := eventlog.Proposed{ID: uuid.New(), Type: "FromTheFuture", SchemaVersion: 9, OccurredAt: start, Data: []byte(`{}`)}
-		done, err := e.Log.Append(t.Context(), "brand-acme.com", eventlog.Any(), []eventlog.Proposed{unknown})
+		done, err := e.Log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{unknown})
 		testmust.Succeed(t, err)
 		for _, name := range []string{"accounts", "keys", "usage", "ledger"} {
 			if err := r.WaitFor(e.Context(), name, done.Position); err != nil {

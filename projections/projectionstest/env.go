@@ -16,6 +16,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/eventlog/sqlite/sqlitetest"
 	"letterhead/internal/sqlstore"
@@ -154,7 +155,7 @@ func (e *Env) Append(g Group) eventlog.Position {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	done, err := e.Log.Append(context.Background(), g.Stream, eventlog.Any(), events)
+	done, err := e.Log.Append(context.Background(), g.Stream, eventlogtest.End(e.t, e.Log, g.Stream), events)
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"letterhead/commands/streamwriter"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/testmust"
 	"letterhead/workers/backup"
 )
@@ -172,7 +173,7 @@ func TestRestore_TargetNotEmpty_Fails(t *testing.T) {
 		to := embedded(t)
 		restore(t, folder, to)
 		held := all(t, to.log)
-		testmust.Succeed(t, testmust.Err(to.log.Append(t.Context(), "usage-node-main", eventlog.Any(), []eventlog.Proposed{newWriter(t, to).event("x", "UsageTicked", 1, nil)})))
+		testmust.Succeed(t, testmust.Err(to.log.Append(t.Context(), "usage-node-main", eventlogtest.End(t, to.log, "usage-node-main"), []eventlog.Proposed{newWriter(t, to).event("x", "UsageTicked", 1, nil)})))
 		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(to.target())); !errors.Is(err, backup.ErrNotEmpty) {
 			t.Errorf("restore: %v, want ErrNotEmpty", err)
 		}
@@ -280,7 +281,7 @@ func TestRestore_OtherWriterInTarget_Fails(t *testing.T) {
 		to := embedded(t)
 		target := to.target()
 		log := &intruder{Log: to.log, do: func() {
-			if _, err := to.log.Append(t.Context(), stream, eventlog.Any(), []eventlog.Proposed{newWriter(t, to).event("intruder", "CreditsCharged", 1, nil)}); err != nil {
+			if _, err := to.log.Append(t.Context(), stream, eventlogtest.End(t, to.log, stream), []eventlog.Proposed{newWriter(t, to).event("intruder", "CreditsCharged", 1, nil)}); err != nil {
 				t.Error(err)
 			}
 		}}

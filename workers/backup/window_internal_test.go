@@ -71,7 +71,7 @@ func (m *memoryLog) add(stream string, expected eventlog.Expected, events []even
 		return eventlog.ErrTooLarge
 	}
 	held := m.streams[stream]
-	next, _ := expected.Next()
+	next := expected.Next()
 	if next < uint64(len(held)) {
 		for i, e := range events {
 			if at := next + uint64(i); at >= uint64(len(held)) || held[at] != e.ID {

@@ -16,6 +16,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/testmust"
@@ -93,7 +94,7 @@ func (w *world) append(stream string, ev eventschemas.Event) {
 // raw appends an event of a type, with any schema version and body.
 func (w *world) raw(stream string, like eventschemas.Event, version int, body string) {
 	w.t.Helper()
-	_, err := w.log.Append(w.t.Context(), stream, eventlog.Any(), []eventlog.Proposed{{
+	_, err := w.log.Append(w.t.Context(), stream, eventlogtest.End(w.t, w.log, stream), []eventlog.Proposed{{
 		ID: uuid.New(), Type: like.EventType(), SchemaVersion: version, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: []byte(body),
 	}})
 	testmust.Succeed(w.t, err)

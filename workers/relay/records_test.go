@@ -17,6 +17,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/testmust"
 	"letterhead/workers/relay"
 )
@@ -98,7 +99,7 @@ func account(t *testing.T, log eventlog.Log, id string, n int) {
 // usage appends an event that is unknown to this release.
 func usage(t *testing.T, log eventlog.Log, stream string) {
 	t.Helper()
-	_, err := log.Append(t.Context(), stream, eventlog.Any(), []eventlog.Proposed{{
+	_, err := log.Append(t.Context(), stream, eventlogtest.End(t, log, stream), []eventlog.Proposed{{
 		ID: uuid.New(), Type: "OfANewerRelease", SchemaVersion: 9, OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: []byte("{}"),
 	}})
 	testmust.Succeed(t, err)

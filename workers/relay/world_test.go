@@ -17,6 +17,7 @@ import (
 	"letterhead/internal/broker/inprocess"
 	"letterhead/internal/checkpoint"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/testmust"
@@ -160,7 +161,7 @@ func request(t *testing.T, log eventlog.Log, priority string, domains ...string)
 // raw appends a crawl request with any body and schema version.
 func raw(t *testing.T, log eventlog.Log, domain string, version int, body string) {
 	t.Helper()
-	_, err := log.Append(t.Context(), brand.Stream(domain), eventlog.Any(), []eventlog.Proposed{{
+	_, err := log.Append(t.Context(), brand.Stream(domain), eventlogtest.End(t, log, brand.Stream(domain)), []eventlog.Proposed{{
 		ID: uuid.New(), Type: eventschemas.CrawlRequested{}.EventType(), SchemaVersion: version,
 		OccurredAt: time.Now().UTC().Truncate(time.Microsecond), Data: []byte(body),
 	}})

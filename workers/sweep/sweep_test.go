@@ -17,6 +17,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/workers/sweep"
@@ -296,7 +297,7 @@ func (w *world) writtenUnchained(id string) {
 func (w *world) damage(stream string, version int, data string) {
 	w.Helper()
 	w.damaged = append(w.damaged, stream)
-	_, err := w.log.Append(w.Context(), stream, eventlog.Any(), []eventlog.Proposed{{
+	_, err := w.log.Append(w.Context(), stream, eventlogtest.End(w, w.log, stream), []eventlog.Proposed{{
 		ID: uuid.New(), Type: eventschemas.CrawlRequested{}.EventType(), SchemaVersion: version, OccurredAt: w.clock(), Data: []byte(data),
 	}})
 	testmust.Succeed(w, err)

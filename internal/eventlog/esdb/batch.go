@@ -243,14 +243,10 @@ func resultOf(resp *streams.BatchAppendResp) (a answer[eventlog.Appended]) {
 // options returns the header of a request.
 func (r *request) options() *streams.BatchAppendReq_Options {
 	o := &streams.BatchAppendReq_Options{StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte(r.stream)}}
-	next, exact := r.expected.Next()
-	switch {
-	case !exact:
-		o.ExpectedStreamPosition = &streams.BatchAppendReq_Options_Any{Any: &emptypb.Empty{}}
-	case next == 0:
-		o.ExpectedStreamPosition = &streams.BatchAppendReq_Options_NoStream{NoStream: &emptypb.Empty{}}
-	default:
+	if next := r.expected.Next(); next > 0 {
 		o.ExpectedStreamPosition = &streams.BatchAppendReq_Options_StreamPosition{StreamPosition: next - 1}
+	} else {
+		o.ExpectedStreamPosition = &streams.BatchAppendReq_Options_NoStream{NoStream: &emptypb.Empty{}}
 	}
 	return o
 }

@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/testmust"
 	"letterhead/internal/testservices"
 )
@@ -101,7 +102,7 @@ func BenchmarkRead(b *testing.B) {
 		for j := range batch {
 			batch[j] = charge(uint64(i*perAppend + j))
 		}
-		testmust.Succeed(b, testmust.Err(l.Append(b.Context(), stream, eventlog.Any(), batch)))
+		testmust.Succeed(b, testmust.Err(l.Append(b.Context(), stream, eventlogtest.End(b, l, stream), batch)))
 	}
 	some := eventlog.Filter{StreamPrefixes: []string{"brand-"}}
 	for name, read := range map[string]func(*testing.B) int{

@@ -104,7 +104,7 @@ func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter event
 	if err := eventlog.CheckLimit(limit); err != nil {
 		return eventlog.Page{}, fmt.Errorf("%s: %w", attempt, err)
 	}
-	far := !isAll(filter) && l.lastSeen().Position > after+farBytes
+	far := !filter.All() && l.lastSeen().Position > after+farBytes
 	page, err := read(ctx, l, func(ctx context.Context, m *member) (eventlog.Page, error) {
 		if far && m.filters {
 			return l.scan(ctx, m, after, filter, limit)
@@ -120,15 +120,11 @@ func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter event
 	return page, nil
 }
 
-func isAll(filter eventlog.Filter) bool {
-	return len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0
-}
-
 // readPage reads events and filters them.
 func readPage(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter,
 	limit int) (eventlog.Page, error) {
 	count := limit + 1 // the server begins with the event at the position itself
-	if !isAll(filter) {
+	if !filter.All() {
 		count = min(max(filterRatio*limit, leastScan), eventlog.MaxPage)
 	}
 	in, err := m.client.ReadAll(ctx, esdb.ReadAllOptions{From: startAt(after), Direction: esdb.Forwards}, uint64(count))

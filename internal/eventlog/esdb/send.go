@@ -45,7 +45,7 @@ func (l *Log) sendUntilKnown(ctx context.Context, r *request) (eventlog.Appended
 		appended, dropped = l.send(ctx, r)
 	}
 	again := errors.Is(dropped, errTimedOut) || errors.Is(dropped, errMaybeNotLeader)
-	if !again || r.expected.IsAny() || outcomeOf(dropped) == notWritten {
+	if !again || outcomeOf(dropped) == notWritten {
 		return appended, dropped
 	}
 	ctx, cancel := context.WithDeadline(ctx, over)
@@ -86,23 +86,21 @@ func (l *Log) exchange(ctx context.Context, r *request) (eventlog.Appended, erro
 	defer cancel()
 	began := time.Now()
 	done := make(chan answer[eventlog.Appended], 2)
-	if next, exact := r.expected.Next(); exact {
-		looking, stop := context.WithCancel(ctx)
-		looked := make(chan struct{})
-		// Most appends are answered before that, without an additional goroutine.
-		first := time.AfterFunc(firstLookup, func() {
-			defer close(looked)
-			if appended, ok := l.look(looking, m, r, next); ok {
-				done <- answer[eventlog.Appended]{value: appended}
-			}
-		})
-		defer func() {
-			stop()
-			if !first.Stop() {
-				<-looked // it uses the member
-			}
-		}()
-	}
+	looking, stop := context.WithCancel(ctx)
+	looked := make(chan struct{})
+	// Most appends are answered before that, without an additional goroutine.
+	first := time.AfterFunc(firstLookup, func() {
+		defer close(looked)
+		if appended, ok := l.look(looking, m, r); ok {
+			done <- answer[eventlog.Appended]{value: appended}
+		}
+	})
+	defer func() {
+		stop()
+		if !first.Stop() {
+			<-looked // it uses the member
+		}
+	}()
 	forget := m.appends.send(r, done)
 	defer forget()
 	a := await(ctx, m, done)
@@ -137,10 +135,10 @@ func await(ctx context.Context, m *member, done <-chan answer[eventlog.Appended]
 
 // look repeatedly looks up a request's events at their revisions, until they exist or ctx ends. It ignores
 // failed reads: the append may still be answered.
-func (l *Log) look(ctx context.Context, m *member, r *request, next uint64) (eventlog.Appended, bool) {
+func (l *Log) look(ctx context.Context, m *member, r *request) (eventlog.Appended, bool) {
 	for pause := 2 * firstLookup; ctx.Err() == nil; pause = min(2*pause, lastLookup) {
 		appended, err := callOn(ctx, l, m, func(ctx context.Context) (eventlog.Appended, error) {
-			return held(ctx, m, r, next)
+			return held(ctx, m, r)
 		})
 		if err == nil && appended.Position != 0 {
 			return appended, true
@@ -154,8 +152,8 @@ func (l *Log) look(ctx context.Context, m *member, r *request, next uint64) (eve
 
 // held returns the revisions and the position of a request's events; the position is 0 unless all of them
 // are at their revisions.
-func held(ctx context.Context, m *member, r *request, next uint64) (eventlog.Appended, error) {
-	count := uint64(len(r.events))
+func held(ctx context.Context, m *member, r *request) (eventlog.Appended, error) {
+	next, count := r.expected.Next(), uint64(len(r.events))
 	in, err := m.client.ReadStream(ctx, r.stream,
 		esdb.ReadStreamOptions{From: esdb.Revision(next), Direction: esdb.Forwards}, count)
 	if err != nil {

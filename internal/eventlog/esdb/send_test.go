@@ -82,12 +82,6 @@ func TestAppend_DroppedUnwritten_IsRepeated(t *testing.T) {
 	if _, err := l.Append(t.Context(), stream, eventlog.Exact(0), batch(7, 1)); !errors.Is(err, eventlog.ErrWrongRevision) {
 		t.Errorf("an append behind the end: %v, want %q", err, eventlog.ErrWrongRevision)
 	}
-	// Repeats at any revision are not recognized, so there are none.
-	server.Faults.Append(esdbtest.Drop)
-	if _, err := l.Append(t.Context(), stream, eventlog.Any(), batch(3, 1)); !errors.Is(err, eventlog.ErrAmbiguous) {
-		t.Errorf("an append at any revision: %v, want %q", err, eventlog.ErrAmbiguous)
-	}
-	holds(t, l, 3)
 }
 
 // After an attempt with an unknown outcome no later rejection may claim that nothing was written.

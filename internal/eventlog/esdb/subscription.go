@@ -192,7 +192,7 @@ func (s *subscription) run() error {
 	} else if err = s.follow(ctx, m, catchingUp); err == nil {
 		err = s.follow(ctx, m, live)
 	}
-	if errors.Is(err, errFellBehind) && (isAll(s.filter) || !m.filters) { // reads have no filter
+	if errors.Is(err, errFellBehind) && (s.filter.All() || !m.filters) { // reads have no filter
 		if polled := s.poll(ctx, m); polled != nil {
 			err = polled
 		}

@@ -22,12 +22,11 @@ func RunAppend(t *testing.T, open Open) {
 		"a repeat returns the first result":       appendRepeat,
 		"a partly overlapping repeat is rejected": appendPartialRepeat,
 		"a repeat with another event is rejected": appendOtherRepeat,
-		"any revision":                            appendAny,
-		"limits":                                  appendLimits,
-		"at the limits":                           appendAtLimits,
-		"malformed":                               appendMalformed,
-		"canceled context":                        appendContext,
-		"closed":                                  appendClosed,
+		"limits":           appendLimits,
+		"at the limits":    appendAtLimits,
+		"malformed":        appendMalformed,
+		"canceled context": appendContext,
+		"closed":           appendClosed,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}
@@ -171,19 +170,6 @@ func appendOtherRepeat(f *fixture) {
 	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.Exact(0), events(1))
 	f.rejected(eventlog.ErrWrongRevision, "t", eventlog.Exact(0), events(2, 3))
 	f.holds("s", 1, 2, 3)
-}
-
-func appendAny(f *fixture) {
-	got := f.append("s", eventlog.Any(), 1)
-	if got.FirstRevision != 0 || got.LastRevision != 0 {
-		f.t.Errorf("revisions %d to %d, want 0", got.FirstRevision, got.LastRevision)
-	}
-	f.append("s", eventlog.Exact(0), 2)
-	got = f.append("s", eventlog.Any(), 3, 4)
-	if got.FirstRevision != 2 || got.LastRevision != 3 {
-		f.t.Errorf("revisions %d to %d, want 2 to 3", got.FirstRevision, got.LastRevision)
-	}
-	f.holds("s", 1, 2, 3, 4)
 }
 
 // sized returns an event with that many bytes of data and no metadata.

@@ -100,6 +100,19 @@ func (f *fixture) append(stream string, expected eventlog.Expected, numbers ...u
 	return got
 }
 
+// End returns what an append to the end of a stream expects.
+func End(t testing.TB, log eventlog.Log, stream string) eventlog.Expected {
+	t.Helper()
+	last, err := log.ReadStream(t.Context(), stream, eventlog.End, eventlog.Backward, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(last) == 0 {
+		return eventlog.NoStream()
+	}
+	return eventlog.Exact(last[0].Revision)
+}
+
 // rejected appends and expects an error.
 func (f *fixture) rejected(want error, stream string, expected eventlog.Expected, events []eventlog.Proposed) {
 	f.t.Helper()

@@ -160,7 +160,7 @@ func subscribeFiltered(f *fixture) {
 		all = append(all, s)
 	}
 	f.append("brand-late.com", eventlog.NoStream(), 1001)
-	appended := f.append("account-1", eventlog.Any(), 1002)
+	appended := f.append("account-1", eventlog.After(uint64(len(f.stream("account-1")))), 1002)
 	whole := f.all(0, eventlog.Filter{}, eventlog.MaxPage)
 	for i, s := range all {
 		// A subscription whose filter selects nothing also gets there.

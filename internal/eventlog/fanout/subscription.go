@@ -90,7 +90,7 @@ func (s *subscription) read(ctx context.Context, own eventlog.Subscription,
 
 // choose returns the events that a filter selects.
 func choose(filter eventlog.Filter, events []eventlog.Recorded) []eventlog.Recorded {
-	if len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0 {
+	if filter.All() {
 		return events
 	}
 	var chosen []eventlog.Recorded

@@ -59,7 +59,7 @@ func TestLag_EachRole_IsItsOwn(t *testing.T) {
 	write := func(n int) {
 		for i := range n {
 			e := eventlog.Proposed{ID: uuid.New(), Type: "Counted", SchemaVersion: 1, OccurredAt: at.Add(time.Duration(i) * time.Second), Data: []byte(`{}`)}
-			testmust.Succeed(t, testmust.Err(log.Append(t.Context(), "s", eventlog.Any(), []eventlog.Proposed{e})))
+			testmust.Succeed(t, testmust.Err(log.Append(t.Context(), "s", eventlogtest.End(t, log, "s"), []eventlog.Proposed{e})))
 		}
 	}
 	write(10)

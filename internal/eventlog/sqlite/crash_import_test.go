@@ -81,7 +81,7 @@ func TestImports_SurviveKillsWholeAndInOrder(t *testing.T) {
 		page := testmust.Get(l.ReadAll(t.Context(), at, eventlog.Filter{}, importEvents))(t)
 		i := 0
 		for _, r := range crashImport(n) {
-			first, _ := r.Expected.Next()
+			first := r.Expected.Next()
 			for j, e := range r.Events {
 				if i >= len(page.Events) || page.Events[i].ID != e.ID || page.Events[i].Stream != r.Stream || page.Events[i].Revision != first+uint64(j) {
 					t.Fatalf("event %d of import %d differs from the imported one", i, n)

@@ -54,7 +54,7 @@ func FuzzDecodeRow(f *testing.F) {
 			t.Fatalf("%d bytes became %d", len(envelope), len(e.Data))
 		}
 		for _, form := range []bool{false, true} {
-			p := newRequest(e.Stream, eventlog.Any(), []eventlog.Proposed{e.Proposed}, form).events[0]
+			p := newRequest(e.Stream, eventlog.NoStream(), []eventlog.Proposed{e.Proposed}, form).events[0]
 			at := rowKey{position: 3, stream: 2, revision: 1, typ: 4}
 			if p.packed {
 				at.typ = -4

@@ -194,7 +194,7 @@ func BenchmarkMarker(b *testing.B) {
 			for i := range proposed {
 				proposed[i] = eventlog.Proposed{ID: uuid.New(), Type: "CreditsCharged", SchemaVersion: 1, OccurredAt: time.Now(), Data: bytes.Repeat([]byte("x"), 300)}
 			}
-			group := []*request{newRequest("account-0192f3a4-0000-7000-8000-000000000001", eventlog.Any(), proposed, true)}
+			group := []*request{newRequest("account-0192f3a4-0000-7000-8000-000000000001", eventlog.NoStream(), proposed, true)}
 			at := eventlog.Position(0)
 			for b.Loop() {
 				for i := range group[0].events {

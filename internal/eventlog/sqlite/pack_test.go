@@ -32,7 +32,7 @@ func TestPackedNames_KeepTheirNumbers(t *testing.T) {
 
 // roundTrip prepares an event for a file of format 2, decodes its row, and returns the size of its columns.
 func roundTrip(t interface{ Fatalf(string, ...any) }, stream string, e eventlog.Proposed) (size int, packed bool) {
-	p := newRequest(stream, eventlog.Any(), []eventlog.Proposed{e}, true).events[0]
+	p := newRequest(stream, eventlog.NoStream(), []eventlog.Proposed{e}, true).events[0]
 	at := rowKey{position: 1, stream: 2, revision: 3, typ: 4}
 	if p.packed {
 		at.typ = -4
@@ -217,7 +217,7 @@ func TestOpen_FileOfFormat1BesideAReader_StaysInFormat1(t *testing.T) {
 		testmust.Succeed(t, l.Check(ctx, nil))
 		// The reader prevents that the log is moved into the file, at Close and the next start.
 		reading = read()
-		testmust.Succeed(t, testmust.Err(l.Append(ctx, "account-1", eventlog.Any(), []eventlog.Proposed{chargeOf("1", 1+n)})))
+		testmust.Succeed(t, testmust.Err(l.Append(ctx, "account-1", eventlog.After(uint64(1+n)), []eventlog.Proposed{chargeOf("1", 1+n)})))
 		testmust.Succeed(t, l.Close())
 		defer reading.close()
 	}
@@ -243,7 +243,7 @@ func BenchmarkEncodeRow(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				newRequest("account-"+someAccount, eventlog.Any(), events, packed)
+				newRequest("account-"+someAccount, eventlog.NoStream(), events, packed)
 			}
 		})
 	}
@@ -256,7 +256,7 @@ func BenchmarkDecodeRow(b *testing.B) {
 			if packed {
 				at.typ = -4
 			}
-			p := newRequest("account-"+someAccount, eventlog.Any(), []eventlog.Proposed{chargeOf(someAccount, 1)}, packed).events[0]
+			p := newRequest("account-"+someAccount, eventlog.NoStream(), []eventlog.Proposed{chargeOf(someAccount, 1)}, packed).events[0]
 			seal(p.envelope, p.crc, at)
 			e := eventlog.Recorded{Stream: p.recorded.Stream}
 			var room []byte

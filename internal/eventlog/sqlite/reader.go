@@ -117,9 +117,8 @@ func verifyRow(row []driver.Value) (at rowKey, envelope []byte, err error) {
 func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int,
 	head eventlog.Position) (eventlog.Page, error) {
 	page := eventlog.Page{Next: after}
-	everything := len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0
 	scan := eventlog.MaxPage
-	if everything {
+	if filter.All() {
 		scan = limit
 	}
 	rows, bytes, stopped := 0, 0, false

@@ -68,7 +68,7 @@ func (t *tail) read(after eventlog.Position, filter eventlog.Filter, limit int) 
 		return eventlog.Page{}, false
 	}
 	page := eventlog.Page{Next: after}
-	everything := len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0
+	everything := filter.All()
 	if everything && after < t.last {
 		page.Events = make([]eventlog.Recorded, 0, min(uint64(limit), uint64(t.last-after)))
 	}

@@ -163,7 +163,7 @@ func (w *writer) decide(r *request) error {
 	if err != nil {
 		return err
 	}
-	if next, exact := r.expected.Next(); exact && int64(next) != h.events {
+	if next := r.expected.Next(); int64(next) != h.events {
 		repeated, err := w.repeated(r, h, next)
 		if err == nil && !repeated {
 			r.rejected = &eventlog.WrongRevisionError{Stream: r.stream, Expected: r.expected}

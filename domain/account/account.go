@@ -128,28 +128,30 @@ type core struct {
 	earliest  time.Time // lower bound of the deadlines of open holds; zero when none is open
 }
 
+// The types below with tags are also the entries of a snapshot. Their times are in UTC.
+
 type hold struct {
-	credits   int64 // as placed
-	left      int64
-	deadline  time.Time
-	requestID string
-	domain    string
-	captures  []capture
+	Credits   int64     `json:"credits"` // as placed
+	Left      int64     `json:"left"`
+	Deadline  time.Time `json:"deadline"`
+	RequestID string    `json:"request"`
+	Domain    string    `json:"domain"`
+	Captures  []capture `json:"captures,omitempty"`
 }
 
 // ending is a hold that has ended.
 type ending struct {
 	hold
-	revision uint64
-	at       time.Time
+	At       time.Time `json:"ended_at,omitzero"`
+	Revision uint64    `json:"revision,omitempty"` // of the event that ended it
 }
 
 // capture is a charge that named the hold.
 type capture struct {
-	chargeID string
-	credits  int64
-	revision uint64
-	at       time.Time
+	ChargeID string    `json:"charge"`
+	Credits  int64     `json:"credits"`
+	Revision uint64    `json:"revision"`
+	At       time.Time `json:"at"`
 }
 
 type payment struct {
@@ -171,13 +173,13 @@ type refund struct {
 
 // fee is a fee of the payment processor.
 type fee struct {
-	paymentID string
-	money     eventschemas.Money
+	PaymentID string `json:"payment"`
+	eventschemas.Money
 }
 
 // keyed is a charge that came with an idempotency key.
 type keyed struct {
-	requestHash string
+	RequestHash string `json:"request_hash"`
 	ChargeFact
 }
 
@@ -189,9 +191,9 @@ type recentCharge struct {
 
 // remembered is an entry that expires. The event's revision distinguishes a key's later charge from its first.
 type remembered struct {
-	id       string
-	revision uint64
-	at       time.Time
+	ID       string    `json:"charge"` // the name in a snapshot, which only has kept charges of them
+	Revision uint64    `json:"revision"`
+	At       time.Time `json:"at"`
 }
 
 // New returns the account before its first event.

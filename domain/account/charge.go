@@ -33,13 +33,13 @@ type Charge struct {
 
 // ChargeFact is a charge that is on the stream, or will be.
 type ChargeFact struct {
-	ChargeID       string
-	Credits        int64
-	BrandID        string
-	Domain         string
-	RecordRevision uint64
-	Revision       uint64 // of the CreditsCharged event
-	At             time.Time
+	ChargeID       string    `json:"charge"`
+	Credits        int64     `json:"credits"`
+	BrandID        string    `json:"brand"`
+	Domain         string    `json:"domain"`
+	RecordRevision uint64    `json:"record_revision"`
+	Revision       uint64    `json:"revision"` // of the CreditsCharged event
+	At             time.Time `json:"at"`
 }
 
 // ChargeID returns the id of the charge for an item of a request. The same request does not charge
@@ -90,11 +90,11 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 		}
 		if first, ok := h.captured(chargeID); ok {
 			return a.repeatCharge(in.RequestID, now, ChargeFact{
-				ChargeID: first.chargeID, Credits: first.credits, BrandID: in.BrandID, Domain: in.Domain,
-				RecordRevision: in.RecordRevision, Revision: first.revision, At: first.at,
+				ChargeID: first.ChargeID, Credits: first.Credits, BrandID: in.BrandID, Domain: in.Domain,
+				RecordRevision: in.RecordRevision, Revision: first.Revision, At: first.At,
 			})
 		}
-		covered = min(in.Credits, h.left)
+		covered = min(in.Credits, h.Left)
 	}
 	if err := a.affordsCharge(in.Credits, covered, reserved); err != nil {
 		return Outcome{}, ChargeFact{}, err
@@ -131,8 +131,8 @@ func (a *Account) repeatCharge(requestID string, now time.Time, first ChargeFact
 }
 
 func (h hold) captured(chargeID string) (capture, bool) {
-	for _, c := range h.captures {
-		if c.chargeID == chargeID {
+	for _, c := range h.Captures {
+		if c.ChargeID == chargeID {
 			return c, true
 		}
 	}

@@ -24,11 +24,11 @@ func (a *Account) RecordFee(in Fee) (Outcome, error) {
 		return Outcome{}, &InvalidError{Field: "money", Reason: "must not be zero"}
 	}
 	if known, ok := a.fees[in.FeeID]; ok {
-		if known.paymentID != in.PaymentID {
-			return Outcome{}, &PaymentMismatchError{ID: in.FeeID, Recorded: "payment " + known.paymentID,
+		if known.PaymentID != in.PaymentID {
+			return Outcome{}, &PaymentMismatchError{ID: in.FeeID, Recorded: "payment " + known.PaymentID,
 				Asked: "payment " + in.PaymentID}
 		}
-		return repeated(), sameMoney(in.FeeID, known.money, &in.Money)
+		return repeated(), sameMoney(in.FeeID, known.Money, &in.Money)
 	}
 	if _, ok := a.payments[in.PaymentID]; !ok {
 		return Outcome{}, ErrUnknownPayment

@@ -32,7 +32,7 @@ func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 	case eventschemas.PaymentRefunded:
 		a.applyRefunded(ev)
 	case eventschemas.PaymentFeeRecorded:
-		put(a, a.fees, ev.FeeID, fee{paymentID: ev.PaymentID, money: ev.Money})
+		put(a, a.fees, ev.FeeID, fee{PaymentID: ev.PaymentID, Money: ev.Money})
 	case eventschemas.RefundReversed:
 		a.applyRefundReversed(ev)
 	case eventschemas.AccountNoted:
@@ -86,13 +86,13 @@ func (a *Account) applyCharged(ev eventschemas.CreditsCharged, revision uint64, 
 }
 
 func (a *Account) applyCapture(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
-	mark := capture{chargeID: ev.ChargeID, credits: ev.Credits, revision: revision, at: at}
+	mark := capture{ChargeID: ev.ChargeID, Credits: ev.Credits, Revision: revision, At: at}
 	if h, ok := a.open[ev.HoldID]; ok {
-		covered := min(ev.Credits, h.left)
-		h.left -= covered
+		covered := min(ev.Credits, h.Left)
+		h.Left -= covered
 		a.core.held -= covered
-		h.captures = append(h.captures, mark)
-		if h.left > 0 {
+		h.Captures = append(h.Captures, mark)
+		if h.Left > 0 {
 			put(a, a.open, ev.HoldID, h)
 			return
 		}
@@ -100,7 +100,7 @@ func (a *Account) applyCapture(ev eventschemas.CreditsCharged, revision uint64, 
 		return
 	}
 	if e, ok := a.ended[ev.HoldID]; ok {
-		e.captures = append(e.captures, mark)
+		e.Captures = append(e.Captures, mark)
 		put(a, a.ended, ev.HoldID, e)
 	}
 }
@@ -112,18 +112,18 @@ func (a *Account) applyKeyed(keyHash string, charge keyed) {
 	put(a, a.charged, keyHash, charge)
 	put(a, a.chargeKey, charge.ChargeID, keyHash)
 	a.joinKey(keyHash)
-	a.chargedOrder = append(a.chargedOrder, remembered{id: keyHash, revision: charge.Revision, at: charge.At})
+	a.chargedOrder = append(a.chargedOrder, remembered{ID: keyHash, Revision: charge.Revision, At: charge.At})
 }
 
 func (a *Account) applyHeld(ev eventschemas.CreditsHeld) {
 	deadline := ev.Deadline.UTC()
-	a.core.held -= a.open[ev.HoldID].left // no decision places a hold twice, but the sum must stay correct
+	a.core.held -= a.open[ev.HoldID].Left // no decision places a hold twice, but the sum must stay correct
 	put(a, a.open, ev.HoldID, hold{
-		credits:   ev.Credits,
-		left:      ev.Credits,
-		deadline:  deadline,
-		requestID: ev.RequestID,
-		domain:    ev.Domain,
+		Credits:   ev.Credits,
+		Left:      ev.Credits,
+		Deadline:  deadline,
+		RequestID: ev.RequestID,
+		Domain:    ev.Domain,
 	})
 	a.core.held += ev.Credits
 	if a.core.earliest.IsZero() || deadline.Before(a.core.earliest) {
@@ -136,15 +136,15 @@ func (a *Account) applyReleased(ev eventschemas.HoldReleased, revision uint64, a
 	if !ok {
 		return
 	}
-	a.core.held -= h.left // the remainder is released; the event contains the same amount
-	h.left = 0
+	a.core.held -= h.Left // the remainder is released; the event contains the same amount
+	h.Left = 0
 	a.endHold(ev.HoldID, h, revision, at)
 }
 
 func (a *Account) endHold(id string, h hold, revision uint64, at time.Time) {
 	remove(a, a.open, id)
-	put(a, a.ended, id, ending{hold: h, revision: revision, at: at})
-	a.endedOrder = append(a.endedOrder, remembered{id: id, revision: revision, at: at})
+	put(a, a.ended, id, ending{hold: h, Revision: revision, At: at})
+	a.endedOrder = append(a.endedOrder, remembered{ID: id, Revision: revision, At: at})
 	if len(a.open) == 0 {
 		a.core.earliest = time.Time{}
 	}
@@ -210,10 +210,10 @@ func (a *Account) applyKeyIssued(ev eventschemas.KeyIssued) {
 
 func (a *Account) applyKeyRevoked(ev eventschemas.KeyRevoked) {
 	k, ok := a.keys[ev.KeyID]
-	if !ok || k.revoked {
+	if !ok || k.Revoked {
 		return
 	}
-	k.revoked = true
+	k.Revoked = true
 	put(a, a.keys, ev.KeyID, k)
 	a.core.validKeys--
 }
@@ -234,8 +234,8 @@ func (a *Account) forgetBounded() {
 func (a *Account) forget() {
 	now := a.core.lastAt
 	a.endedOrder = forgetOldest(a.endedOrder, now.Add(-HoldMemory), func(r remembered) {
-		if e, ok := a.ended[r.id]; ok && e.revision == r.revision {
-			delete(a.ended, r.id)
+		if e, ok := a.ended[r.ID]; ok && e.Revision == r.Revision {
+			delete(a.ended, r.ID)
 		}
 	})
 	a.forgetRecent(now.Add(-HoldMemory))
@@ -245,22 +245,22 @@ func (a *Account) forget() {
 func (a *Account) forgetKeysPast(most int) {
 	for len(a.charged) > most && len(a.chargedOrder) > 0 {
 		oldest := a.chargedOrder[0]
-		a.core.keysPast, a.core.keysAt = oldest.revision+1, oldest.at
+		a.core.keysPast, a.core.keysAt = oldest.Revision+1, oldest.At
 		a.forgetKey(oldest)
 		a.chargedOrder = a.chargedOrder[1:]
 	}
 }
 
 func (a *Account) forgetKey(r remembered) {
-	if k, ok := a.charged[r.id]; ok && k.Revision == r.revision {
-		a.dropKey(r.id)
+	if k, ok := a.charged[r.ID]; ok && k.Revision == r.Revision {
+		a.dropKey(r.ID)
 	}
 }
 
 // forgetOldest drops the entries that are at or before the limit. It does not change the entries
 // themselves, which a rollback may need.
 func forgetOldest(order []remembered, limit time.Time, drop func(remembered)) []remembered {
-	for len(order) > 0 && !order[0].at.After(limit) {
+	for len(order) > 0 && !order[0].At.After(limit) {
 		drop(order[0])
 		order = order[1:]
 	}

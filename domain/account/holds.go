@@ -50,7 +50,7 @@ func (a *Account) Hold(in Hold, reserved int64, now time.Time) (Outcome, error) 
 		return Outcome{}, err
 	}
 	if known, _, ok := a.knownHold(in.HoldID, a.later(now)); ok {
-		if known.credits != in.Credits || known.requestID != in.RequestID || known.domain != in.Domain {
+		if known.Credits != in.Credits || known.RequestID != in.RequestID || known.Domain != in.Domain {
 			return Outcome{}, ErrHoldMismatch
 		}
 		return repeated(), nil
@@ -99,7 +99,7 @@ func (a *Account) Release(holdID string, now time.Time) (Outcome, error) {
 	if !isOpen {
 		return repeated(), nil
 	}
-	return decided(eventschemas.HoldReleased{HoldID: holdID, Credits: known.left, Cause: causeReleased}), nil
+	return decided(eventschemas.HoldReleased{HoldID: holdID, Credits: known.Left, Cause: causeReleased}), nil
 }
 
 // ReleaseOverdue releases the open holds whose deadline has passed, earliest deadline first, at most
@@ -109,14 +109,14 @@ func (a *Account) ReleaseOverdue(now time.Time) Outcome {
 		return Outcome{}
 	}
 	ids := a.openByDeadline()
-	a.core.earliest = a.open[ids[0]].deadline // it was only a lower bound; the exact value saves the next scan
+	a.core.earliest = a.open[ids[0]].Deadline // it was only a lower bound; the exact value saves the next scan
 	var out Outcome
 	for _, id := range ids[:min(len(ids), MaxReleases)] {
 		h := a.open[id]
-		if !now.After(h.deadline) {
+		if !now.After(h.Deadline) {
 			break
 		}
-		out.Events = append(out.Events, eventschemas.HoldReleased{HoldID: id, Credits: h.left, Cause: causeExpired})
+		out.Events = append(out.Events, eventschemas.HoldReleased{HoldID: id, Credits: h.Left, Cause: causeExpired})
 	}
 	return out
 }
@@ -124,7 +124,7 @@ func (a *Account) ReleaseOverdue(now time.Time) Outcome {
 // openByDeadline returns the ids of the open holds, earliest deadline first.
 func (a *Account) openByDeadline() []string {
 	return slices.SortedFunc(maps.Keys(a.open), func(x, y string) int {
-		return cmp.Or(a.open[x].deadline.Compare(a.open[y].deadline), cmp.Compare(x, y))
+		return cmp.Or(a.open[x].Deadline.Compare(a.open[y].Deadline), cmp.Compare(x, y))
 	})
 }
 
@@ -133,7 +133,7 @@ func (a *Account) knownHold(id string, now time.Time) (h hold, isOpen, ok bool) 
 	if h, ok := a.open[id]; ok {
 		return h, true, true
 	}
-	if e, ok := a.ended[id]; ok && now.Sub(e.at) < HoldMemory {
+	if e, ok := a.ended[id]; ok && now.Sub(e.At) < HoldMemory {
 		return e.hold, false, true
 	}
 	return hold{}, false, false
@@ -141,15 +141,15 @@ func (a *Account) knownHold(id string, now time.Time) (h hold, isOpen, ok bool) 
 
 // HoldRequest returns the request that placed a hold, for the metadata of its release. It is empty
 // when the hold is not open.
-func (a *Account) HoldRequest(holdID string) string { return a.open[holdID].requestID }
+func (a *Account) HoldRequest(holdID string) string { return a.open[holdID].RequestID }
 
 // HoldLeft returns what is left of a hold; 0 when it is not open.
-func (a *Account) HoldLeft(holdID string) int64 { return a.open[holdID].left }
+func (a *Account) HoldLeft(holdID string) int64 { return a.open[holdID].Left }
 
 // HoldDeadline returns the deadline of an open hold.
 func (a *Account) HoldDeadline(holdID string) (time.Time, bool) {
 	h, ok := a.open[holdID]
-	return h.deadline, ok
+	return h.Deadline, ok
 }
 
 // later returns the time of a decision: now, but never before the last event of the stream.

@@ -89,7 +89,7 @@ func (a *Account) standing(keyHash, requestHash string, older *Older, now time.T
 	}
 	for _, hash := range a.keyGroups[KeyGroup(keyHash)] {
 		if k := a.charged[hash]; k.known(now) {
-			out = append(out, KeyedCharge{k.ChargeFact, hash, k.requestHash})
+			out = append(out, KeyedCharge{k.ChargeFact, hash, k.RequestHash})
 		}
 	}
 	for _, c := range out {

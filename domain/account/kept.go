@@ -29,16 +29,16 @@ func (a *Account) applyKept(ev eventschemas.ChargeKept, revision uint64, at time
 		return
 	}
 	put(a, a.kept, ev.ChargeID, struct{}{})
-	a.keptOrder = append(a.keptOrder, remembered{id: ev.ChargeID, revision: revision, at: at})
+	a.keptOrder = append(a.keptOrder, remembered{ID: ev.ChargeID, Revision: revision, At: at})
 }
 
 // forgetKeptPast forgets the oldest marks. Charges made before these were kept may be among the forgotten ones.
 func (a *Account) forgetKeptPast(most int) {
 	for len(a.keptOrder) > most {
 		a.forgetMark(a.keptOrder[0])
-		a.core.keptPast = a.keptOrder[0].at
+		a.core.keptPast = a.keptOrder[0].At
 		a.keptOrder = a.keptOrder[1:]
 	}
 }
 
-func (a *Account) forgetMark(r remembered) { remove(a, a.kept, r.id) }
+func (a *Account) forgetMark(r remembered) { remove(a, a.kept, r.ID) }

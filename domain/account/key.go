@@ -127,22 +127,22 @@ func distinct(list []string) []string {
 
 // key is a key that was issued.
 type key struct {
-	hash      string
-	last4     string
-	kind      string
-	revoked   bool
-	expiresAt time.Time
-	terms     string // digest of scopes and origins, which may be long; empty if there are none
+	Hash      string    `json:"hash"`
+	Last4     string    `json:"last4"`
+	Kind      string    `json:"kind"`
+	Revoked   bool      `json:"revoked"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	Terms     string    `json:"terms,omitempty"` // digest of scopes and origins, which may be long
 }
 
 func keyOf(ev eventschemas.KeyIssued) key {
-	k := key{hash: ev.Hash, last4: ev.Last4, kind: ev.Kind}
+	k := key{Hash: ev.Hash, Last4: ev.Last4, Kind: ev.Kind}
 	if ev.ExpiresAt != nil {
-		k.expiresAt = ev.ExpiresAt.UTC()
+		k.ExpiresAt = ev.ExpiresAt.UTC()
 	}
 	if len(ev.Scopes)+len(ev.Origins) > 0 {
 		sum := sha256.Sum256([]byte(strings.Join(ev.Scopes, " ") + "\n" + strings.Join(ev.Origins, " ")))
-		k.terms = hex.EncodeToString(sum[:16])
+		k.Terms = hex.EncodeToString(sum[:16])
 	}
 	return k
 }
@@ -176,7 +176,7 @@ func (a *Account) IssueKey(in IssueKey, now time.Time) (Outcome, error) {
 	}
 	if known, ok := a.keys[in.KeyID]; ok {
 		same := keyOf(issued)
-		same.last4, same.revoked = known.last4, known.revoked
+		same.Last4, same.Revoked = known.Last4, known.Revoked
 		if known != same {
 			return Outcome{}, ErrKeyExists
 		}
@@ -195,7 +195,7 @@ func (a *Account) IssueKey(in IssueKey, now time.Time) (Outcome, error) {
 func (a *Account) validKeys(now time.Time) int {
 	n := 0
 	for _, k := range a.keys {
-		if !k.revoked && !(KeyTerms{ExpiresAt: k.expiresAt}).Expired(now) {
+		if !k.Revoked && !(KeyTerms{ExpiresAt: k.ExpiresAt}).Expired(now) {
 			n++
 		}
 	}
@@ -212,7 +212,7 @@ func (a *Account) RevokeKey(keyID string) (Outcome, error) {
 	if !ok {
 		return Outcome{}, ErrUnknownKey
 	}
-	if known.revoked {
+	if known.Revoked {
 		return repeated(), nil
 	}
 	return decided(eventschemas.KeyRevoked{KeyID: keyID}), nil

@@ -109,7 +109,7 @@ func (a *Account) Close(reason string) (Outcome, error) {
 	ids := a.openByDeadline()
 	for _, id := range ids[:min(len(ids), MaxReleases)] {
 		out.Events = append(out.Events,
-			eventschemas.HoldReleased{HoldID: id, Credits: a.open[id].left, Cause: causeReleased})
+			eventschemas.HoldReleased{HoldID: id, Credits: a.open[id].Left, Cause: causeReleased})
 	}
 	out.Events = append(out.Events, eventschemas.AccountClosed{Reason: reason})
 	return out, nil

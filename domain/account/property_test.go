@@ -438,7 +438,7 @@ func (w *walk) undone(t *rapid.T) {
 		w.account.Apply(randomEvent(t), w.now)
 		sum := int64(0)
 		for _, h := range w.account.open {
-			sum += h.left
+			sum += h.Left
 		}
 		if sum != w.account.Held() {
 			t.Fatalf("Held = %d, but the open holds add up to %d", w.account.Held(), sum)

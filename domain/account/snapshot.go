@@ -49,29 +49,16 @@ type snapshot struct {
 	Charged     []snapshotCharge  `json:"charged"`
 	KeysPast    uint64            `json:"keys_past,omitempty"`
 	KeysAt      time.Time         `json:"keys_at,omitzero"`
-	Kept        []snapshotMark    `json:"kept"`
+	Kept        []remembered      `json:"kept"`
 	KeptPast    time.Time         `json:"kept_past,omitzero"`
 	Reversed    []byte            `json:"reversed"` // see packReversed
-	Recent      []snapshotRecent  `json:"recent"`
+	Recent      []ChargeFact      `json:"recent"`
 }
 
+// snapshotHold is an open hold, or one that has ended.
 type snapshotHold struct {
-	ID       string            `json:"id"`
-	Credits  int64             `json:"credits"`
-	Left     int64             `json:"left"`
-	Deadline time.Time         `json:"deadline"`
-	Request  string            `json:"request"`
-	Domain   string            `json:"domain"`
-	Captures []snapshotCapture `json:"captures,omitempty"`
-	EndedAt  time.Time         `json:"ended_at,omitzero"`
-	Revision uint64            `json:"revision,omitempty"` // of the event that ended it
-}
-
-type snapshotCapture struct {
-	Charge   string    `json:"charge"`
-	Credits  int64     `json:"credits"`
-	Revision uint64    `json:"revision"`
-	At       time.Time `json:"at"`
+	ID string `json:"id"`
+	ending
 }
 
 type snapshotPayment struct {
@@ -102,44 +89,18 @@ type snapshotRefund struct {
 }
 
 type snapshotFee struct {
-	ID       string `json:"id"`
-	Payment  string `json:"payment"`
-	Minor    int64  `json:"minor"`
-	Currency string `json:"currency"`
+	ID string `json:"id"`
+	fee
 }
 
 type snapshotKey struct {
-	ID        string    `json:"id"`
-	Hash      string    `json:"hash"`
-	Last4     string    `json:"last4"`
-	Kind      string    `json:"kind"`
-	Revoked   bool      `json:"revoked"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	Terms     string    `json:"terms,omitempty"`
+	ID string `json:"id"`
+	key
 }
 
 type snapshotCharge struct {
-	Key         string `json:"key"`
-	RequestHash string `json:"request_hash"`
-	snapshotRecent
-}
-
-// snapshotRecent has the fields of a ChargeFact.
-type snapshotRecent struct {
-	ChargeID       string    `json:"charge"`
-	Credits        int64     `json:"credits"`
-	BrandID        string    `json:"brand"`
-	Domain         string    `json:"domain"`
-	RecordRevision uint64    `json:"record_revision"`
-	Revision       uint64    `json:"revision"`
-	At             time.Time `json:"at"`
-}
-
-// snapshotMark is the kept mark of a charge.
-type snapshotMark struct {
-	Charge   string    `json:"charge"`
-	Revision uint64    `json:"revision"`
-	At       time.Time `json:"at"`
+	Key string `json:"key"`
+	keyed
 }
 
 // MarshalBinary encodes the state as deterministic JSON. It fails while a group is tentative: a
@@ -162,11 +123,11 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 		Head:        hex.EncodeToString(a.core.head[:]),
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.open)) {
-		s.Open = append(s.Open, toSnapshotHold(id, ending{hold: a.open[id]}))
+		s.Open = append(s.Open, snapshotHold{id, ending{hold: a.open[id]}})
 	}
 	for _, r := range a.endedOrder {
-		if e, ok := a.ended[r.id]; ok && e.revision == r.revision {
-			s.Ended = append(s.Ended, toSnapshotHold(r.id, e))
+		if e, ok := a.ended[r.ID]; ok && e.Revision == r.Revision {
+			s.Ended = append(s.Ended, snapshotHold{r.ID, e})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.payments)) {
@@ -188,53 +149,23 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 		})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.fees)) {
-		f := a.fees[id]
-		s.Fees = append(s.Fees,
-			snapshotFee{ID: id, Payment: f.paymentID, Minor: f.money.Minor, Currency: f.money.Currency})
+		s.Fees = append(s.Fees, snapshotFee{id, a.fees[id]})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.keys)) {
-		k := a.keys[id]
-		s.Keys = append(s.Keys, snapshotKey{ID: id, Hash: k.hash, Last4: k.last4, Kind: k.kind, Revoked: k.revoked,
-			ExpiresAt: k.expiresAt, Terms: k.terms})
+		s.Keys = append(s.Keys, snapshotKey{id, a.keys[id]})
 	}
-	s.Charged = a.snapshotCharges()
-	s.KeysPast, s.KeysAt = a.core.keysPast, a.core.keysAt
-	s.Kept, s.KeptPast = snapshotMarks(a.keptOrder), a.core.keptPast
-	s.Reversed = a.packReversed()
-	for _, c := range a.recent[a.recentGone:] {
-		s.Recent = append(s.Recent, snapshotRecent(c.ChargeFact))
-	}
-	return json.Marshal(s)
-}
-
-func toSnapshotHold(id string, e ending) snapshotHold {
-	out := snapshotHold{
-		ID: id, Credits: e.credits, Left: e.left, Deadline: e.deadline, Request: e.requestID, Domain: e.domain,
-		EndedAt: e.at, Revision: e.revision,
-	}
-	for _, c := range e.captures {
-		out.Captures = append(out.Captures,
-			snapshotCapture{Charge: c.chargeID, Credits: c.credits, Revision: c.revision, At: c.at})
-	}
-	return out
-}
-
-func snapshotMarks(order []remembered) []snapshotMark {
-	var out []snapshotMark
-	for _, r := range order {
-		out = append(out, snapshotMark{Charge: r.id, Revision: r.revision, At: r.at})
-	}
-	return out
-}
-
-func (a *Account) snapshotCharges() []snapshotCharge {
-	var out []snapshotCharge
 	for _, r := range a.chargedOrder {
-		if k, ok := a.charged[r.id]; ok && k.Revision == r.revision {
-			out = append(out, snapshotCharge{r.id, k.requestHash, snapshotRecent(k.ChargeFact)})
+		if k, ok := a.charged[r.ID]; ok && k.Revision == r.Revision {
+			s.Charged = append(s.Charged, snapshotCharge{r.ID, k})
 		}
 	}
-	return out
+	s.KeysPast, s.KeysAt = a.core.keysPast, a.core.keysAt
+	s.Kept, s.KeptPast = a.keptOrder, a.core.keptPast
+	s.Reversed = a.packReversed()
+	for _, c := range a.recent[a.recentGone:] {
+		s.Recent = append(s.Recent, c.ChargeFact)
+	}
+	return json.Marshal(s)
 }
 
 // UnmarshalBinary replaces the state with a snapshot of the same account. If it fails with
@@ -303,8 +234,7 @@ func (a *Account) restoreRecent(s snapshot) error {
 		if i > 0 && c.Revision <= s.Recent[i-1].Revision {
 			return errors.New("recent charges are not in the order of the stream")
 		}
-		c.At = c.At.UTC()
-		a.remember(recentCharge{ChargeFact: ChargeFact(c)})
+		a.remember(recentCharge{ChargeFact: c})
 	}
 	return nil
 }
@@ -320,26 +250,16 @@ func (a *Account) restoreHolds(s snapshot) error {
 		if a.core.held += h.Left; a.core.held > MaxCredits {
 			return errors.New("open holds exceed the largest amount")
 		}
-		a.open[h.ID] = h.hold()
-		if deadline := h.Deadline.UTC(); a.core.earliest.IsZero() || deadline.Before(a.core.earliest) {
-			a.core.earliest = deadline
+		a.open[h.ID] = h.hold
+		if a.core.earliest.IsZero() || h.Deadline.Before(a.core.earliest) {
+			a.core.earliest = h.Deadline
 		}
 	}
 	for _, h := range s.Ended {
-		at := h.EndedAt.UTC()
-		a.ended[h.ID] = ending{hold: h.hold(), revision: h.Revision, at: at}
-		a.endedOrder = append(a.endedOrder, remembered{id: h.ID, revision: h.Revision, at: at})
+		a.ended[h.ID] = h.ending
+		a.endedOrder = append(a.endedOrder, remembered{h.ID, h.Revision, h.At})
 	}
 	return nil
-}
-
-func (h snapshotHold) hold() hold {
-	out := hold{credits: h.Credits, left: h.Left, deadline: h.Deadline.UTC(), requestID: h.Request, domain: h.Domain}
-	for _, c := range h.Captures {
-		out.captures = append(out.captures,
-			capture{chargeID: c.Charge, credits: c.Credits, revision: c.Revision, at: c.At.UTC()})
-	}
-	return out
 }
 
 func (a *Account) restoreMoney(s snapshot) {
@@ -362,14 +282,13 @@ func (a *Account) restoreMoney(s snapshot) {
 		}
 	}
 	for _, f := range s.Fees {
-		a.fees[f.ID] = fee{paymentID: f.Payment, money: eventschemas.Money{Minor: f.Minor, Currency: f.Currency}}
+		a.fees[f.ID] = f.fee
 	}
 	for _, k := range s.Keys {
-		a.keys[k.ID] = key{hash: k.Hash, last4: k.Last4, kind: k.Kind, revoked: k.Revoked,
-			expiresAt: k.ExpiresAt.UTC(), terms: k.Terms}
+		a.keys[k.ID] = k.key
 	}
 	for _, k := range a.keys {
-		if !k.revoked {
+		if !k.Revoked {
 			a.core.validKeys++
 		}
 	}
@@ -377,16 +296,15 @@ func (a *Account) restoreMoney(s snapshot) {
 
 func (a *Account) restoreCharges(s snapshot) {
 	for _, c := range s.Charged {
-		c.At = c.At.UTC()
-		a.charged[c.Key] = keyed{c.RequestHash, ChargeFact(c.snapshotRecent)}
+		a.charged[c.Key] = c.keyed
 		a.chargeKey[c.ChargeID] = c.Key
 		a.joinKey(c.Key)
-		a.chargedOrder = append(a.chargedOrder, remembered{id: c.Key, revision: c.Revision, at: c.At})
+		a.chargedOrder = append(a.chargedOrder, remembered{c.Key, c.Revision, c.At})
 	}
 	for _, r := range s.Kept {
-		a.kept[r.Charge] = struct{}{}
-		a.keptOrder = append(a.keptOrder, remembered{id: r.Charge, revision: r.Revision, at: r.At.UTC()})
+		a.kept[r.ID] = struct{}{}
 	}
+	a.keptOrder = s.Kept
 	a.core.keysPast, a.core.keysAt = s.KeysPast, s.KeysAt.UTC()
 	a.core.keptPast = s.KeptPast.UTC()
 }

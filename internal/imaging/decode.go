@@ -164,7 +164,7 @@ func toNRGBA(img image.Image) *image.NRGBA {
 		}
 	case *image.RGBA:
 		if b.Min == (image.Point{}) && src.Stride == 4*b.Dx() {
-			return fromRGBA(src)
+			return Straight(src)
 		}
 	}
 	out := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
@@ -195,8 +195,8 @@ func fromRGBA64(c color.RGBA64) color.NRGBA {
 	return color.NRGBA{times(c.R), times(c.G), times(c.B), uint8(c.A >> 8)}
 }
 
-// fromRGBA reverses the premultiplication in place. It rounds, so that opaque and full colors are exact.
-func fromRGBA(img *image.RGBA) *image.NRGBA {
+// Straight reverses the premultiplication in place. It rounds, so that opaque and full colors are exact.
+func Straight(img *image.RGBA) *image.NRGBA {
 	for i := 0; i+3 < len(img.Pix); i += 4 {
 		p := img.Pix[i : i+4 : i+4]
 		switch a := uint32(p[3]); a {

@@ -2,13 +2,11 @@ package resvg
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,8 +17,10 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+	"golang.org/x/mod/sumdb/dirhash"
 
 	"letterhead/internal/disk"
+	"letterhead/internal/imaging"
 	"letterhead/internal/metering"
 )
 
@@ -162,15 +162,11 @@ func (d *drawing) load(svg []byte, side int) (tree uint64, wide bool, err error)
 		if tree, err = d.parse(svg, wide, side); err != nil {
 			return 0, false, err
 		}
-		w, err := d.call("resvg_width", tree)
+		sides, err := d.ask(tree, "resvg_width", "resvg_height")
 		if err != nil {
 			return 0, false, err
 		}
-		h, err := d.call("resvg_height", tree)
-		if err != nil {
-			return 0, false, err
-		}
-		width, height := math.Float64frombits(w), math.Float64frombits(h)
+		width, height := math.Float64frombits(sides[0]), math.Float64frombits(sides[1])
 		if !(width >= 0) || !(height >= 0) { // NaN fails, too; 0 means less than half a pixel
 			return 0, false, fmt.Errorf("the image has a size of %v×%v", width, height)
 		}
@@ -212,27 +208,19 @@ func (d *drawing) render(tree uint64, side int) (*image.NRGBA, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := d.call("renderedimage_width", picture)
+	results, err := d.ask(picture, "renderedimage_width", "renderedimage_height", "renderedimage_pixels")
 	if err != nil {
 		return nil, err
 	}
-	h, err := d.call("renderedimage_height", picture)
-	if err != nil {
-		return nil, err
-	}
-	handle, err := d.call("renderedimage_pixels", picture)
-	if err != nil {
-		return nil, err
-	}
-	pix, _ := d.host.take(uint32(handle)).([]byte)
+	w, h := results[0], results[1]
+	pix, _ := d.host.take(uint32(results[2])).([]byte)
 	if max(w, h) > uint64(side) {
 		return nil, fmt.Errorf("%w: %d×%d pixels", errLonger, w, h)
 	}
 	if w < 1 || h < 1 || uint64(len(pix)) != 4*w*h {
 		return nil, fmt.Errorf("an image of %d×%d pixels has %d bytes", w, h, len(pix))
 	}
-	unmultiply(pix)
-	return &image.NRGBA{Pix: pix, Stride: 4 * int(w), Rect: image.Rect(0, 0, int(w), int(h))}, nil
+	return imaging.Straight(&image.RGBA{Pix: pix, Stride: 4 * int(w), Rect: image.Rect(0, 0, int(w), int(h))}), nil
 }
 
 // result calls a function that returns a handle or an error object. The function writes both, and
@@ -266,6 +254,18 @@ func (d *drawing) result(name string, args ...uint64) (uint64, error) {
 		return 0, fmt.Errorf("%s failed", name)
 	}
 	return uint64(handle), nil
+}
+
+// ask calls functions of the module with the handle of an object, and returns the number of each.
+func (d *drawing) ask(object uint64, names ...string) (results []uint64, err error) {
+	for _, name := range names {
+		result, err := d.call(name, object)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
 }
 
 // call calls a function of the module that returns one number, or none.
@@ -309,19 +309,6 @@ func wider(svg []byte) bool {
 	return true
 }
 
-// unmultiply divides the colors of the pixels by their alpha, rounded, in place.
-func unmultiply(pix []byte) {
-	for i := 0; i+3 < len(pix); i += 4 {
-		a := uint32(pix[i+3])
-		if a == 0 || a == 0xff {
-			continue
-		}
-		for c := i; c < i+3; c++ {
-			pix[c] = uint8(min((uint32(pix[c])*0xff+a/2)/a, 0xff))
-		}
-	}
-}
-
 // wazero verifies a checksum of the code in its cache but trusts the lengths that precede it. A wrong
 // length makes it request more memory than the machine has, which crashes the process. So a checksum of
 // the whole folder is stored next to the folder.
@@ -354,33 +341,23 @@ func seal(dir string) {
 	_ = disk.WriteText(sealOf(dir), sum)
 }
 
-// checksum returns the hex checksum of the names and contents of all files in a folder. It fails if
-// they cannot be read or exceed maxCacheBytes.
+// checksum returns a checksum of the names and contents of all files in a folder. It fails if they cannot be read or
+// exceed maxCacheBytes.
 func checksum(dir string) (string, error) {
-	h := sha256.New()
+	names, err := dirhash.DirFiles(dir, "")
+	if err != nil {
+		return "", err
+	}
 	left := int64(maxCacheBytes)
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		if !entry.Type().IsRegular() {
-			return fmt.Errorf("%s is not a file", path)
-		}
-		name, err := filepath.Rel(dir, path)
+	return dirhash.Hash1(names, func(name string) (io.ReadCloser, error) {
+		path := filepath.Join(dir, name)
+		info, err := os.Lstat(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
+		if left -= info.Size(); left < 0 || !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is not a file, or the cache has more than %d bytes", path, maxCacheBytes)
 		}
-		defer f.Close()
-		n, err := io.Copy(h, io.LimitReader(f, left+1))
-		if left -= n; left < 0 {
-			return fmt.Errorf("the cache has more than %d bytes", maxCacheBytes)
-		}
-		fmt.Fprintf(h, "%d %q\n", n, name)
-		return err
+		return os.Open(path)
 	})
-	return fmt.Sprintf("%x", h.Sum(nil)), err
 }

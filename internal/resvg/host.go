@@ -1,6 +1,7 @@
 package resvg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -185,10 +186,7 @@ var functions = []function{
 	{"__wbg_push_a5b05aedc7234f9f", 2, true, push},
 	{"__wbg_values_839f3396d5aac002", 1, true, func(_ context.Context, c call) {
 		list, _ := c.object(0).(*array)
-		if list == nil {
-			list = &array{}
-		}
-		c.returnsNew(&iterator{rest: list.items})
+		c.returnsNew(&iterator{rest: cmp.Or(list, &array{}).items})
 	}},
 	{"__wbg_next_196c84450b364254", 1, true, next},
 	{"__wbg_done_298b57d23c0fc80c", 1, true, func(_ context.Context, c call) {

@@ -70,6 +70,19 @@ func (s *scanner) number() (float64, bool) {
 	return v, true
 }
 
+// numbers parses numbers up to the first mistake.
+func (s *scanner) numbers() (out []float64) {
+	for !s.done() {
+		v, ok := s.number()
+		if !ok {
+			break
+		}
+		out = append(out, v)
+		s.skipSeparator()
+	}
+	return out
+}
+
 // exponent parses e±digits, unless the e begins a unit (2em).
 func (s *scanner) exponent() {
 	from := s.at
@@ -99,16 +112,8 @@ func (s *scanner) done() bool { return s.at >= len(s.s) }
 // parseNumbers parses a list of only numbers, none beyond most.
 func parseNumbers(text string, most float64) ([]float64, bool) {
 	s := &scanner{s: strings.TrimSpace(text), most: most}
-	var out []float64
-	for !s.done() {
-		v, ok := s.number()
-		if !ok {
-			return nil, false
-		}
-		out = append(out, v)
-		s.skipSeparator()
-	}
-	return out, len(out) > 0
+	out := s.numbers()
+	return out, s.done() && len(out) > 0
 }
 
 // formatNumber formats a number in the shortest form that parses to the same
@@ -137,15 +142,7 @@ func cleanNumbers(text string, most float64) (string, bool) {
 func cleanPoints(text string) (string, bool) {
 	s := &scanner{s: text}
 	s.skipSpace()
-	var n []float64
-	for !s.done() {
-		v, ok := s.number()
-		if !ok {
-			break
-		}
-		n = append(n, v)
-		s.skipSeparator()
-	}
+	n := s.numbers()
 	n = n[:len(n)/2*2]
 	return joinNumbers(n), len(n) > 0
 }

@@ -52,7 +52,9 @@ func (r recoloring) recolor(n *node, fill string) {
 	for i, a := range n.attrs {
 		n.attrs[i].value = r.value(a.name, a.value)
 	}
-	r.declarations(n.inline)
+	for i, x := range n.inline {
+		n.inline[i].value = r.value(x.name, x.value)
+	}
 	if _, set := n.own("stop-color"); n.name == "stop" && !set && r.black != imaging.Black {
 		n.set("stop-color", r.black.Hex())
 	}
@@ -60,12 +62,6 @@ func (r recoloring) recolor(n *node, fill string) {
 		if c.name != "" {
 			r.recolor(c, fill)
 		}
-	}
-}
-
-func (r recoloring) declarations(ds []declaration) {
-	for i, d := range ds {
-		ds[i].value = r.value(d.name, d.value)
 	}
 }
 

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"time"
 
 	"letterhead/eventschemas"
@@ -45,10 +46,7 @@ type ChargeFact struct {
 // ChargeID returns the id of the charge for an item of a request. The same request does not charge
 // twice for it within HoldMemory, as long as the charge is among the latest MaxRecentCharges.
 func (a *Account) ChargeID(in Charge) string {
-	item := in.Item
-	if item == "" {
-		item = in.Domain
-	}
+	item := cmp.Or(in.Item, in.Domain)
 	return eventschemas.EventID(a.stream, in.RequestID, eventschemas.CreditsCharged{}.EventType(), item).String()
 }
 

@@ -223,10 +223,8 @@ func hexHash(field, value string) error {
 	if len(value) != 64 {
 		return &InvalidError{Field: field, Reason: "must be 64 hex digits"}
 	}
-	for _, c := range []byte(value) {
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
-			return &InvalidError{Field: field, Reason: "must be 64 lower-case hex digits"}
-		}
+	if strings.Trim(value, "0123456789abcdef") != "" {
+		return &InvalidError{Field: field, Reason: "must be 64 lower-case hex digits"}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"letterhead/eventschemas"
 )
@@ -26,9 +27,7 @@ var grantKinds = []string{KindFree, KindSubscription, KindTopup, KindAdjustment}
 // granted before, or a grant id without a payment, is a repeat, also if the account was closed since.
 // Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrPaymentMismatch, ErrCreditLimit.
 func (a *Account) Grant(in Grant) (Outcome, error) {
-	if in.GrantID == "" {
-		in.GrantID = in.PaymentID
-	}
+	in.GrantID = cmp.Or(in.GrantID, in.PaymentID)
 	err := firstError(
 		text("grant id", in.GrantID, true), text("payment id", in.PaymentID, false), text("reason", in.Reason, false),
 		amount(in.Credits), money(in.Money), tax(in.Tax, in.Money),
@@ -335,7 +334,7 @@ func money(m *eventschemas.Money) error {
 	if m.Minor < 0 || m.Minor > MaxMoney {
 		return &InvalidError{Field: "money", Reason: fmt.Sprintf("must be from 0 to %d minor units", MaxMoney)}
 	}
-	if len(m.Currency) != 3 || !isUpper(m.Currency) {
+	if len(m.Currency) != 3 || strings.Trim(m.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		return &InvalidError{Field: "currency", Reason: "must be an ISO 4217 code such as EUR"}
 	}
 	return nil
@@ -347,13 +346,4 @@ func tax(minor int64, paid *eventschemas.Money) error {
 		return &InvalidError{Field: "tax", Reason: "must be a part of the money"}
 	}
 	return nil
-}
-
-func isUpper(s string) bool {
-	for _, c := range []byte(s) {
-		if c < 'A' || c > 'Z' {
-			return false
-		}
-	}
-	return true
 }

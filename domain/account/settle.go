@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -347,8 +346,5 @@ func shareUp(credits, part, whole int64) int64 {
 	if part >= whole {
 		return credits
 	}
-	high, low := bits.Mul64(uint64(credits), uint64(part))
-	low, carry := bits.Add64(low, uint64(whole-1), 0)
-	quotient, _ := bits.Div64(high+carry, low, uint64(whole))
-	return int64(quotient)
+	return credits - Share(credits, whole-part, whole)
 }

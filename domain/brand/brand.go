@@ -257,13 +257,8 @@ func (b *Brand) end(e Ended) {
 	if b.s.Running != nil && b.s.Running.CrawlID == e.CrawlID {
 		b.s.Running = nil
 	}
-	ended := make([]Ended, 0, maxEnded+1)
-	for _, old := range b.s.Ended {
-		if old.CrawlID != e.CrawlID {
-			ended = append(ended, old)
-		}
-	}
-	ended = append(ended, e)
+	others := slices.DeleteFunc(slices.Clone(b.s.Ended), func(old Ended) bool { return old.CrawlID == e.CrawlID })
+	ended := append(others, e)
 	b.s.Ended = ended[max(0, len(ended)-maxEnded):]
 }
 

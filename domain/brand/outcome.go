@@ -49,15 +49,21 @@ const (
 
 // Durations for which a failure is remembered: our interpretation of "remembered outcome" in the specification.
 const (
-	rememberTimeout     = 5 * time.Minute
-	rememberFetchFailed = time.Hour // doubled with every consecutive failure
-	rememberFetchMost   = 24 * time.Hour
-	rememberBlocked     = 24 * time.Hour
-	rememberDNS         = 15 * time.Minute
-	rememberNoData      = 24 * time.Hour
-	rememberLostMost    = 6 * time.Hour // of a lost crawl; rememberTimeout for the first, doubled with each
-	rememberNotBegun    = time.Second   // the shortest that an event can say
+	rememberTimeout   = 5 * time.Minute
+	rememberFetchMost = 24 * time.Hour
+	rememberLostMost  = 6 * time.Hour // of a lost crawl; rememberTimeout for the first, doubled with each
+	rememberNotBegun  = time.Second   // the shortest that an event can say
 )
+
+// remembered are the durations of each failure.
+var remembered = map[string]time.Duration{
+	Timeout:     rememberTimeout,
+	Blocked:     24 * time.Hour,
+	FetchFailed: time.Hour, // doubled with every consecutive one
+	DNS:         15 * time.Minute,
+	NoData:      24 * time.Hour,
+	NotBegun:    rememberNotBegun,
+}
 
 // Errors of decisions.
 var (
@@ -110,20 +116,9 @@ func OutcomeOf(ev eventschemas.CrawlFailed) string {
 // remember returns how long a failure is remembered after failedInARow consecutive fetch_failed
 // outcomes, and false if the outcome is not a failure.
 func remember(outcome string, failedInARow int) (time.Duration, bool) {
-	switch outcome {
-	case Timeout:
-		return rememberTimeout, true
-	case Blocked:
-		return rememberBlocked, true
-	case DNS:
-		return rememberDNS, true
-	case NoData:
-		return rememberNoData, true
-	case NotBegun:
-		return rememberNotBegun, true
-	case FetchFailed:
-		return doubled(rememberFetchFailed, failedInARow, rememberFetchMost), true
-	default:
-		return 0, false
+	duration, ok := remembered[outcome]
+	if outcome == FetchFailed {
+		duration = doubled(duration, failedInARow, rememberFetchMost)
 	}
+	return duration, ok
 }

@@ -13,35 +13,16 @@ import (
 	"letterhead/eventschemas"
 )
 
-// fields lists the fields that an override may fix, by their JSON names in the record, and how each is copied.
-var fields = []struct {
-	name string
-	copy func(to, from *eventschemas.Record)
-}{
-	{"name", func(to, from *eventschemas.Record) { to.Name = from.Name }},
-	{"description", func(to, from *eventschemas.Record) { to.Description = from.Description }},
-	{"long_description", func(to, from *eventschemas.Record) { to.LongDescription = from.LongDescription }},
-	{"links", func(to, from *eventschemas.Record) { to.Links = from.Links }},
-	{"logos", func(to, from *eventschemas.Record) { to.Logos = from.Logos }},
-	{"colors", func(to, from *eventschemas.Record) { to.Colors = from.Colors }},
-	{"fonts", func(to, from *eventschemas.Record) { to.Fonts = from.Fonts }},
-	{"images", func(to, from *eventschemas.Record) { to.Images = from.Images }},
-	{"og_image", func(to, from *eventschemas.Record) { to.OGImage = from.OGImage }},
-	{"company", func(to, from *eventschemas.Record) { to.Company = from.Company }},
-	{"quality_score", func(to, from *eventschemas.Record) { to.QualityScore = from.QualityScore }},
-	{"nsfw", func(to, from *eventschemas.Record) { to.NSFW = from.NSFW }},
-	{"restriction", func(to, from *eventschemas.Record) { to.Restriction = from.Restriction }},
-	{"complete", func(to, from *eventschemas.Record) { to.Complete = from.Complete }},
-}
+// fields are the JSON names of the fields of a record, in their order. An override may fix each of them.
+var fields = func() (names []string) {
+	for f := range reflect.TypeFor[eventschemas.Record]().Fields() {
+		names = append(names, f.Tag.Get("json"))
+	}
+	return names
+}()
 
 // Fields returns the names of the fields that may be overridden.
-func Fields() []string {
-	out := make([]string, len(fields))
-	for i, f := range fields {
-		out[i] = f.name
-	}
-	return out
-}
+func Fields() []string { return slices.Clone(fields) }
 
 // MaxReasonBytes limits the reason of an override.
 const MaxReasonBytes = 200
@@ -79,7 +60,7 @@ func (b *Brand) RemoveOverride(field string) ([]eventschemas.Event, error) {
 	if err := b.exists(); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(Fields(), field) {
+	if !slices.Contains(fields, field) {
 		return nil, unknownField(field)
 	}
 	if _, ok := findOverride(b.s.Overrides, field); !ok {
@@ -100,7 +81,7 @@ func (b *Brand) Overridden() []string {
 // checkedValue returns the value without white space if the field accepts it: it decodes into the
 // record's field, and the resulting event conforms to its schema (enums, patterns, ranges).
 func checkedValue(field string, value json.RawMessage) (json.RawMessage, error) {
-	if !slices.Contains(Fields(), field) {
+	if !slices.Contains(fields, field) {
 		return nil, unknownField(field)
 	}
 	decoded, err := decodeField(field, value)
@@ -129,7 +110,7 @@ func checkedValue(field string, value json.RawMessage) (json.RawMessage, error) 
 }
 
 func unknownField(field string) error {
-	return fmt.Errorf("%w: there is no field %q; fields are %s", ErrInvalidField, field, strings.Join(Fields(), ", "))
+	return fmt.Errorf("%w: there is no field %q; fields are %s", ErrInvalidField, field, strings.Join(fields, ", "))
 }
 
 func decodeField(field string, value json.RawMessage) (*eventschemas.Record, error) {
@@ -149,13 +130,8 @@ func decodeField(field string, value json.RawMessage) (*eventschemas.Record, err
 func overridden(r eventschemas.Record, overrides []eventschemas.FieldOverridden) eventschemas.Record {
 	for _, o := range overrides {
 		from, err := decodeField(o.Field, o.Value)
-		if err != nil {
-			continue
-		}
-		for _, f := range fields {
-			if f.name == o.Field {
-				f.copy(&r, from)
-			}
+		if i := slices.Index(fields, o.Field); err == nil && i >= 0 {
+			reflect.ValueOf(&r).Elem().Field(i).Set(reflect.ValueOf(from).Elem().Field(i))
 		}
 	}
 	return filled(r)
@@ -179,13 +155,7 @@ func findOverride(in []eventschemas.FieldOverridden, field string) (eventschemas
 }
 
 func withoutOverride(in []eventschemas.FieldOverridden, field string) []eventschemas.FieldOverridden {
-	var out []eventschemas.FieldOverridden
-	for _, o := range in {
-		if o.Field != field {
-			out = append(out, o)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(in), func(o eventschemas.FieldOverridden) bool { return o.Field == field })
 }
 
 func withOverride(in []eventschemas.FieldOverridden, add eventschemas.FieldOverridden) []eventschemas.FieldOverridden {

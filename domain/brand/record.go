@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"letterhead/eventschemas"
@@ -54,38 +55,25 @@ func fitting(evidence []eventschemas.Evidence,
 	byConfidence := slices.SortedStableFunc(slices.Values(evidence), func(a, b eventschemas.Evidence) int {
 		return cmp.Or(cmp.Compare(b.Confidence, a.Confidence), compareEvidence(a, b))
 	})
-	sizeOf := func(n int) (int, error) {
+	var size int
+	var failed error
+	tooLarge := func(n int) bool {
 		encoded, err := eventschemas.Encode(build(sortedEvidence(byConfidence[:n])))
-		return len(encoded.Data), err
+		size, failed = len(encoded.Data), cmp.Or(failed, err)
+		return failed != nil || size > MaxRecordEventBytes
 	}
-	size, err := sizeOf(len(byConfidence))
-	if err != nil {
-		return nil, err
+	n := len(byConfidence)
+	if tooLarge(n) { // every dropped entry saves some bytes
+		n = sort.Search(n, tooLarge) - 1
 	}
-	if size <= MaxRecordEventBytes {
-		return sortedEvidence(byConfidence), nil
-	}
-	// Every dropped entry saves some bytes, so a binary search finds the most that fits.
-	low, high := 0, len(byConfidence) // low is tried last; high does not fit
-	for high-low > 1 {
-		middle := (low + high) / 2
-		if size, err = sizeOf(middle); err != nil {
-			return nil, err
-		}
-		if size <= MaxRecordEventBytes {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	if size, err = sizeOf(low); err != nil {
-		return nil, err
-	}
-	if size > MaxRecordEventBytes {
+	switch {
+	case failed != nil:
+		return nil, failed
+	case n < 0: // the search ended with an event without evidence
 		return nil, fmt.Errorf("%w: %d bytes without evidence, at most %d", ErrRecordTooLarge, size,
 			MaxRecordEventBytes)
 	}
-	return sortedEvidence(byConfidence[:low]), nil
+	return sortedEvidence(byConfidence[:n]), nil
 }
 
 func sortedEvidence(in []eventschemas.Evidence) []eventschemas.Evidence {

@@ -158,13 +158,5 @@ func isAccountID(s string) bool {
 
 // isID reports whether a text can be an id: printable ASCII without spaces.
 func isID(s string) bool {
-	if len(s) > MaxID {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if c <= ' ' || c >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return len(s) <= MaxID && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 }

@@ -470,10 +470,8 @@ func readInvoicePayment(r *eventschemas.BillingReported, object []byte) error {
 	if err := json.Unmarshal(object, &p); err != nil {
 		return errors.New("its object is not an invoice payment")
 	}
-	r.Kind, r.InvoiceID, r.PaymentID = KindLink, string(p.Invoice), string(p.Payment.PaymentIntent)
-	if r.PaymentID == "" {
-		r.PaymentID = string(p.Payment.Charge)
-	}
+	r.Kind, r.InvoiceID = KindLink, string(p.Invoice)
+	r.PaymentID = string(cmp.Or(p.Payment.PaymentIntent, p.Payment.Charge))
 	return nil
 }
 
@@ -499,10 +497,7 @@ func readClaim(r *eventschemas.BillingReported, object []byte) (err error) {
 	if err := json.Unmarshal(object, &c); err != nil {
 		return fmt.Errorf("its object is not a %s", r.Kind)
 	}
-	r.Subject, r.State, r.PaymentID = c.ID, c.Status, string(c.PaymentIntent)
-	if r.PaymentID == "" {
-		r.PaymentID = string(c.Charge)
-	}
+	r.Subject, r.State, r.PaymentID = c.ID, c.Status, string(cmp.Or(c.PaymentIntent, c.Charge))
 	r.Money, err = moneyOf(c.Amount, c.Currency)
 	return err
 }

@@ -188,10 +188,8 @@ func (c *comparison) pay(r *Row) *found {
 	if p := c.payment(r.Payments, func(p *payment) bool { return p.found.line == 0 && p.paid == r.Paid }); p != nil {
 		return &p.found
 	}
-	for _, id := range r.Payments {
-		if f, ok := c.unknownByID[id]; ok {
-			return f
-		}
+	if f := c.unknownOf(r.Payments); f != nil {
+		return f
 	}
 	f := &found{}
 	c.unknown = append(c.unknown, f)
@@ -282,7 +280,7 @@ func (c *comparison) pair() {
 		})
 	}
 	for _, f := range left {
-		unknown := c.unknownOf(f)
+		unknown := c.unknownOf(f.ids())
 		switch {
 		case f.isZero():
 		case f.failed && unknown != nil:
@@ -317,9 +315,9 @@ func (c *comparison) granted(f *found) bool {
 	return slices.ContainsFunc(f.ids(), func(id string) bool { return len(c.ledger.byID[id]) > 0 })
 }
 
-// unknownOf returns the payment of a refund if it is not in the ledger.
-func (c *comparison) unknownOf(f *found) *found {
-	for _, id := range f.ids() {
+// unknownOf returns the payment that has one of the ids and is not in the ledger, or nil.
+func (c *comparison) unknownOf(ids []string) *found {
+	for _, id := range ids {
 		if unknown, ok := c.unknownByID[id]; ok {
 			return unknown
 		}

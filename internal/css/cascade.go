@@ -60,52 +60,44 @@ func New(root *html.Node, base *url.URL, sheets map[string][]byte, resolve Resol
 // mask-image. URLs in url() are absolute and quoted, except those that refer to the document (url(#id)) or contain data.
 // The keyword inherit is resolved; currentColor is kept.
 func (c *Cascade) Value(n *html.Node, property string) string {
-	if c == nil || n == nil {
-		return ""
+	return locked(c, n, func() string { return c.value(n, ownElement, property) })
+}
+
+// locked evaluates something about an element. It returns the zero value without a cascade or an element.
+func locked[T any](c *Cascade, n *html.Node, evaluate func() T) (value T) {
+	if c != nil && n != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		value = evaluate()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.value(n, ownElement, property)
+	return value
 }
 
 // Sheet returns the URL of the sheet whose declaration of a property applies to the element itself, the page's for a
 // style element, or nil for the element's own declaration or none.
 func (c *Cascade) Sheet(n *html.Node, property string) *url.URL {
-	if c == nil || n == nil {
+	return locked(c, n, func() *url.URL {
+		list := c.candidates(n, ownElement, property)
+		if best := strongest(list); best >= 0 && list[best].rule != nil {
+			return list[best].rule.at
+		}
 		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := c.candidates(n, ownElement, property)
-	if best := strongest(list); best >= 0 && list[best].rule != nil {
-		return list[best].rule.at
-	}
-	return nil
+	})
 }
 
 // Generated is Value for the content that CSS generates before or after an
 // element's content: pseudo is "before" or "after".
 func (c *Cascade) Generated(n *html.Node, pseudo, property string) string {
-	if c == nil || n == nil {
-		return ""
-	}
 	kind, ok := map[string]pseudoElement{"before": beforeElement, "after": afterElement}[pseudo]
 	if !ok {
 		return ""
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.value(n, kind, property)
+	return locked(c, n, func() string { return c.value(n, kind, property) })
 }
 
 // Inherited is Value for the element or the nearest ancestor that has one.
 func (c *Cascade) Inherited(n *html.Node, property string) string {
-	if c == nil || n == nil {
-		return ""
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.inherited(n, property)
+	return locked(c, n, func() string { return c.inherited(n, property) })
 }
 
 // Variables lists the custom properties of the root in the order of the sheets,

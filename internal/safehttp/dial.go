@@ -216,8 +216,7 @@ func (c *Client) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	defer cancel()
 	records, err := resolver.LookupTXT(ctx, name)
 	if err != nil {
-		var cause *net.DNSError
-		if errors.As(err, &cause) && cause.IsNotFound && !cause.IsTimeout {
+		if cause, ok := errors.AsType[*net.DNSError](err); ok && cause.IsNotFound && !cause.IsTimeout {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("%w: %w", ErrDNS, &DNSError{Host: name, Timeout: ctx.Err() != nil, Err: err})

@@ -362,7 +362,7 @@ func encodings(header http.Header) (int, error) {
 	count := 0
 	for _, line := range header.Values("Content-Encoding") {
 		for name := range strings.SplitSeq(line, ",") {
-			switch name = lowerASCII(strings.TrimSpace(name)); name {
+			switch name = strings.ToLower(strings.TrimSpace(name)); name {
 			case "", "identity":
 			case "gzip", "x-gzip":
 				count++
@@ -378,7 +378,7 @@ func encodings(header http.Header) (int, error) {
 }
 
 func isText(contentType string) bool {
-	kind := lowerASCII(contentType)
+	kind := strings.ToLower(contentType)
 	return strings.HasPrefix(kind, "text/") || strings.Contains(kind, "xml") || strings.Contains(kind, "json") ||
 		strings.Contains(kind, "javascript")
 }

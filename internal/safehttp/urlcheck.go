@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -60,13 +61,11 @@ func parse(raw string) (*url.URL, error) {
 	if len(raw) > maxURLBytes {
 		return nil, forbidden("%d bytes long", len(raw))
 	}
-	for i := range len(raw) {
-		switch c := raw[i]; {
-		case c < 0x20, c == 0x7f:
-			return nil, forbidden("contains a control character")
-		case c == '\\': // browsers treat it as a slash, but url.Parse does not
-			return nil, forbidden("contains a backslash")
-		}
+	if strings.ContainsFunc(raw, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+		return nil, forbidden("contains a control character")
+	}
+	if strings.Contains(raw, `\`) { // browsers treat it as a slash, but url.Parse does not
+		return nil, forbidden("contains a backslash")
 	}
 	u, err := url.Parse(escapeStrayPercents(raw))
 	if err != nil {
@@ -126,7 +125,7 @@ func check(u *url.URL) (*url.URL, error) {
 func withPort(u *url.URL, host string) (string, error) {
 	port := u.Port()
 	switch {
-	case port == "" && strings.HasSuffix(u.Host, ":"), port == "":
+	case port == "":
 		return host, nil
 	case port != "80" && port != "443":
 		return "", forbidden("port %s", clip(port))
@@ -173,28 +172,16 @@ func CheckHost(host string) (string, error) {
 // asciiHost maps a host to ASCII. Full-width dots and circled digits become plain characters, so that
 // the checks after it recognize them.
 func asciiHost(host string) (string, error) {
-	plain := true
-	for i := range len(host) {
-		plain = plain && host[i] < 0x80
-	}
-	host = lowerASCII(host)
-	if plain && !strings.Contains(host, "xn--") {
-		return host, nil
+	isPlain := !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf })
+	lower := strings.ToLower(host)
+	if isPlain && !strings.Contains(lower, "xn--") {
+		return lower, nil
 	}
 	name, err := hostProfile.ToASCII(host)
 	if err != nil {
 		return "", forbidden("host %q is not a valid international name", clip(host))
 	}
 	return strings.TrimSuffix(name, "."), nil
-}
-
-func lowerASCII(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, s)
 }
 
 func checkLabel(label string) error {
@@ -213,17 +200,10 @@ func checkLabel(label string) error {
 
 // isNumeric reports whether some parsers would treat a host with this last label as an IPv4 address.
 func isNumeric(label string) bool {
-	digits := strings.TrimPrefix(label, "0x")
-	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
-	if digits != label {
-		isDigit = isHex
+	if hex, ok := strings.CutPrefix(label, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
 	}
-	for i := range len(digits) {
-		if !isDigit(digits[i]) {
-			return false
-		}
-	}
-	return true
+	return strings.Trim(label, "0123456789") == ""
 }
 
 // clip truncates input quoted in errors.

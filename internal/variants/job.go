@@ -51,7 +51,7 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 	}
 	m := &job{key: key, make: how, within: within, waiters: 1, done: make(chan struct{}), err: errEnded}
 	// The image may have been made since the caller's check.
-	if p, ok := s.memory.get(key); ok {
+	if p, ok := s.memory.GetIfPresent(key); ok {
 		s.metrics.memory.Inc()
 		m.image, m.err = p, nil
 		m.ctx = ctx
@@ -107,8 +107,8 @@ func (s *Store) obtain(m *job) (Image, error) {
 		body = bytes.Clone(body) // do not hold uncounted capacity
 	}
 	p := Image{Body: body, Sum: sha256.Sum256(body)}
-	if len(body) <= maxKept {
-		s.memory.put(m.key, p)
+	if len(body) <= maxKept && inMemory(p) <= s.cfg.MemoryBytes {
+		s.memory.Set(m.key, p)
 	}
 	return p, nil
 }

@@ -82,7 +82,7 @@ func (c Config) withDefaults() Config {
 type Store struct {
 	cfg     Config
 	metrics *metrics
-	memory  *memory
+	memory  *otter.Cache[Key, Image]
 	turns   *semaphore.Weighted
 	waiting atomic.Int64 // jobs without a turn
 
@@ -122,7 +122,7 @@ func (s *Store) Close() {
 			m.cancel()
 		}
 		s.mu.Unlock()
-		defer s.memory.close()
+		defer s.memory.StopAllGoroutines()
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -155,11 +155,11 @@ func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Co
 }
 
 // Kept returns an image if it is cached.
-func (s *Store) Kept(key Key) (Image, bool) { return s.memory.get(key) }
+func (s *Store) Kept(key Key) (Image, bool) { return s.memory.GetIfPresent(key) }
 
 func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error),
 	within bool) (Image, error) {
-	if p, ok := s.memory.get(key); ok {
+	if p, ok := s.memory.GetIfPresent(key); ok {
 		s.metrics.memory.Inc()
 		return p, nil
 	}
@@ -193,12 +193,7 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 // of the map and the policy; measured 165 to 190 bytes in full caches of bodies of 100 to 3,072 bytes.
 const entryOverhead = 190
 
-type memory struct {
-	entries *otter.Cache[Key, Image]
-	limit   int64 // bytes
-}
-
-func newMemory(limit int64) (*memory, error) {
+func newMemory(limit int64) (*otter.Cache[Key, Image], error) {
 	entries, err := otter.New(&otter.Options[Key, Image]{
 		MaximumWeight: uint64(limit),
 		Weigher:       func(_ Key, p Image) uint32 { return uint32(inMemory(p)) },
@@ -206,21 +201,11 @@ func newMemory(limit int64) (*memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make cache of images: %w", err)
 	}
-	return &memory{entries: entries, limit: limit}, nil
+	return entries, nil
 }
 
 // inMemory returns the size of an image in memory, in bytes.
 func inMemory(p Image) int64 { return int64(cap(p.Body)) + entryOverhead }
-
-func (m *memory) get(key Key) (Image, bool) { return m.entries.GetIfPresent(key) }
-
-func (m *memory) put(key Key, p Image) {
-	if inMemory(p) <= m.limit {
-		m.entries.Set(key, p)
-	}
-}
-
-func (m *memory) close() { m.entries.StopAllGoroutines() }
 
 type metrics struct {
 	memory, made, joined       prometheus.Counter // of asked
@@ -247,7 +232,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-func (m *metrics) register(to prometheus.Registerer, memory *memory) error {
+func (m *metrics) register(to prometheus.Registerer, memory *otter.Cache[Key, Image]) error {
 	if to == nil {
 		return nil
 	}
@@ -255,9 +240,9 @@ func (m *metrics) register(to prometheus.Registerer, memory *memory) error {
 	if err == nil {
 		err = telemetry.Register(prometheus.WrapRegistererWith(prometheus.Labels{"level": "memory"}, to),
 			telemetry.GaugeFunc("letterhead_logo_variants_entries", "Cached drawn logos.",
-				func() float64 { return float64(memory.entries.EstimatedSize()) }),
+				func() float64 { return float64(memory.EstimatedSize()) }),
 			telemetry.GaugeFunc("letterhead_logo_variants_bytes", "Bytes of the cached logos.",
-				func() float64 { return float64(memory.entries.WeightedSize()) }))
+				func() float64 { return float64(memory.WeightedSize()) }))
 	}
 	if err != nil {
 		return fmt.Errorf("register metrics of drawn logos: %w", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image"
+	"image/color"
 	"image/jpeg"
 	"image/png"
 	"sync"
@@ -69,16 +70,10 @@ func EncodeJPEG(img *image.NRGBA, background RGB) ([]byte, error) {
 func flatten(img *image.NRGBA, background RGB) *image.RGBA {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := image.NewRGBA(image.Rect(0, 0, w, h))
-	on := [3]uint32{uint32(background.R), uint32(background.G), uint32(background.B)}
 	for y := range h {
-		from := img.Pix[y*img.Stride : y*img.Stride+4*w]
-		to := out.Pix[y*out.Stride : y*out.Stride+4*w]
-		for i := 0; i < len(from); i += 4 {
-			a := uint32(from[i+3])
-			for c := range 3 {
-				to[i+c] = uint8((uint32(from[i+c])*a + on[c]*(0xff-a) + 0x7f) / 0xff)
-			}
-			to[i+3] = 0xff
+		for x := range w {
+			c := Over(background, img.Pix[y*img.Stride+4*x:])
+			out.SetRGBA(x, y, color.RGBA{c.R, c.G, c.B, 0xff})
 		}
 	}
 	return out

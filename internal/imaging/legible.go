@@ -70,7 +70,7 @@ func SwallowedBy(img *image.NRGBA, page RGB) Swallowed {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	opaque := opaqueCells(img)
 	swallowed := swallowedOn(img,
-		func(pixel []uint8) bool { return pixel[3] > 0 && over(page, pixel).IsLegibleOn(page) })
+		func(pixel []uint8) bool { return pixel[3] > 0 && Over(page, pixel).IsLegibleOn(page) })
 	total, gone, lost := 0, 0, 0
 	box := image.Rectangle{}
 	inks := image.NewNRGBA(image.Rect(0, 0, w, h)) // without what others enclose
@@ -80,7 +80,7 @@ func SwallowedBy(img *image.NRGBA, page RGB) Swallowed {
 			x, y := at%w, at/w
 			box = box.Union(image.Rect(x, y, x+1, y+1))
 			pixel := img.Pix[y*img.Stride+4*x:]
-			if swallowed[at] || over(page, pixel).IsLegibleOn(page) {
+			if swallowed[at] || Over(page, pixel).IsLegibleOn(page) {
 				copy(inks.Pix[4*at:4*at+4], pixel)
 			}
 			if swallowed[at] {

@@ -30,7 +30,7 @@ func LostOn(img *image.NRGBA, page RGB) bool { return unseenOn(img, page) > most
 // unseenOn returns the share of an image's ink that is invisible on a page.
 func unseenOn(img *image.NRGBA, page RGB) float64 {
 	swallowed := swallowedOn(img,
-		func(pixel []uint8) bool { return Contrast(page, over(page, pixel)) >= leastContrast })
+		func(pixel []uint8) bool { return Contrast(page, Over(page, pixel)) >= leastContrast })
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	ink, unseen := 0, 0
 	for y := range h {
@@ -80,8 +80,8 @@ func swallowedOn(img *image.NRGBA, seen func(pixel []uint8) bool) []bool {
 	return swallowed
 }
 
-// over returns the color of a pixel on a page.
-func over(page RGB, pixel []uint8) RGB {
+// Over returns the color of a pixel on a page.
+func Over(page RGB, pixel []uint8) RGB {
 	alpha := int(pixel[3])
 	mix := func(v, ground uint8) uint8 {
 		return uint8((int(v)*alpha + int(ground)*(math.MaxUint8-alpha) + math.MaxUint8/2) / math.MaxUint8)

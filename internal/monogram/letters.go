@@ -213,18 +213,7 @@ type segment struct {
 
 type point struct{ x, y float64 }
 
-// count returns the number of points of the step.
-func (s segment) count() int {
-	switch s.op {
-	case 'M', 'L':
-		return 1
-	case 'Q':
-		return 2
-	case 'C':
-		return 3
-	}
-	return 0
-}
+var pointsOf = map[byte]int{'M': 1, 'L': 1, 'Q': 2, 'C': 3} // the number of points of each step
 
 type box struct{ min, max point }
 
@@ -257,7 +246,7 @@ func (o outline) bounds() box {
 	}
 	var pen point
 	for _, s := range o {
-		n := s.count()
+		n := pointsOf[s.op]
 		if n == 0 {
 			continue
 		}
@@ -306,7 +295,7 @@ func (o outline) fill(z *vector.Rasterizer) {
 func (o outline) appendData(to []byte) []byte {
 	for _, s := range o {
 		to = append(to, s.op)
-		for i, p := range s.points[:s.count()] {
+		for i, p := range s.points[:pointsOf[s.op]] {
 			if i > 0 {
 				to = append(to, ' ')
 			}
@@ -333,17 +322,19 @@ type pen struct {
 	at   point
 }
 
-func (p *pen) move(x, y float64) *pen {
-	p.at = point{x, y}
-	p.done = append(p.done, segment{op: 'M', points: [3]point{p.at}})
+// add adds a step with its points.
+func (p *pen) add(op byte, points ...point) *pen {
+	s := segment{op: op}
+	if n := copy(s.points[:], points); n > 0 {
+		p.at = points[n-1]
+	}
+	p.done = append(p.done, s)
 	return p
 }
 
-func (p *pen) line(x, y float64) *pen {
-	p.at = point{x, y}
-	p.done = append(p.done, segment{op: 'L', points: [3]point{p.at}})
-	return p
-}
+func (p *pen) move(x, y float64) *pen { return p.add('M', point{x, y}) }
+func (p *pen) line(x, y float64) *pen { return p.add('L', point{x, y}) }
+func (p *pen) close() *pen            { return p.add('Z') }
 
 // quarter draws a quarter of a circle, or of an ellipse, which starts vertically or horizontally.
 func (p *pen) quarter(upright bool, x, y float64) *pen {
@@ -352,24 +343,17 @@ func (p *pen) quarter(upright bool, x, y float64) *pen {
 	if upright {
 		one, two = point{p.at.x, p.at.y + arc*dy}, point{x - arc*dx, y}
 	}
-	p.at = point{x, y}
-	p.done = append(p.done, segment{op: 'C', points: [3]point{one, two, p.at}})
-	return p
-}
-
-func (p *pen) close() *pen {
-	p.done = append(p.done, segment{op: 'Z'})
-	return p
+	return p.add('C', one, two, point{x, y})
 }
 
 // disc draws a circle, in the opposite direction for a hole.
 func (p *pen) disc(x, y, r float64, hole bool) *pen {
+	side := r // the first one
 	if hole {
-		return p.move(x, y-r).quarter(false, x-r, y).quarter(true, x, y+r).quarter(false, x+r,
-			y).quarter(true, x, y-r).close()
+		side = -r
 	}
-	return p.move(x, y-r).quarter(false, x+r, y).quarter(true, x, y+r).quarter(false, x-r,
-		y).quarter(true, x, y-r).close()
+	return p.move(x, y-r).quarter(false, x+side, y).quarter(true, x, y+r).quarter(false, x-side, y).
+		quarter(true, x, y-r).close()
 }
 
 func (p *pen) block(x, y, width, height float64) *pen {

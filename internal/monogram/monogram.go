@@ -59,15 +59,11 @@ func (m Monogram) Draw(side int) *image.NRGBA {
 	tile := digestOf(m.Domain).tile()
 
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
-	mix := func(a, b, share uint8) uint8 {
-		return uint8((int(a)*(math.MaxUint8-int(share)) + int(b)*int(share) + math.MaxUint8/2) / math.MaxUint8)
-	}
 	for i, share := range front.Pix {
 		// The color extends beyond the edges, where only alpha decreases: no other color appears when
 		// the image is scaled or flattened.
-		px := img.Pix[4*i : 4*i+4 : 4*i+4]
-		px[0], px[1], px[2], px[3] = mix(tile.R, ink.R, share), mix(tile.G, ink.G, share),
-			mix(tile.B, ink.B, share), back.Pix[i]
+		c := imaging.Over(tile, []uint8{ink.R, ink.G, ink.B, share})
+		img.SetNRGBA(i%side, i/side, color.NRGBA{c.R, c.G, c.B, back.Pix[i]})
 	}
 	return img
 }
@@ -86,9 +82,8 @@ const svgSide = 64
 
 // SVG returns the same as an SVG, with outlines instead of text, drawn for svgSide.
 func (m Monogram) SVG() []byte {
-	tile := digestOf(m.Domain).tile()
-	svg := fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d"><rect width="%[1]d" height="%[1]d" rx="%[3]v" fill="#%02x%02x%02x"/><path fill="#fff" d="`,
-		svgSide, svgSide, corner*svgSide, tile.R, tile.G, tile.B)
+	svg := fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d"><rect width="%[1]d" height="%[1]d" rx="%[3]v" fill="%s"/><path fill="#fff" d="`,
+		svgSide, svgSide, corner*svgSide, digestOf(m.Domain).tile().Hex())
 	svg = m.figureOf(m.letters(), svgSide, false).appendData(svg)
 	return append(svg, `"/></svg>`...)
 }
@@ -196,18 +191,13 @@ var marks = [...]func(p *pen){
 // markOf returns a domain's mark on a tile of the given side.
 func markOf(d digest, side float64) outline {
 	var p pen
-	marks[d.mark()%len(marks)](&p)
+	marks[int(d[3])%len(marks)](&p)
 	unit := side / grid
 	out := p.done.moved(unit, unit, 0, 0)
-	for range d.turn() % 4 {
-		out = out.turned(side)
+	for range d[4] % 4 { // quarter turns
+		out = out.mapped(func(p point) point { return point{side - p.y, p.x} })
 	}
 	return out
-}
-
-// turned returns the outline rotated by a quarter turn on a tile of the given side.
-func (o outline) turned(side float64) outline {
-	return o.mapped(func(p point) point { return point{side - p.y, p.x} })
 }
 
 // typeface is the embedded font. It is safe for concurrent use.
@@ -271,7 +261,7 @@ func (t *typeface) glyph(r rune) (outline, float64) {
 func units(v fixed.Int26_6) float64 { return float64(v) / 64 }
 
 // ink is the color of letters and marks.
-var ink = color.NRGBA{R: 0xff, G: 0xff, B: 0xff, A: 0xff}
+var ink = imaging.White
 
 // tones are the contrasts between ink and tile. The letters need 4.5 to 1 (WCAG 2.2, 1.4.3). A
 // contrast of c with white is one of 18.9/c with a page of #111111, where a tile needs 3 to 1
@@ -285,12 +275,12 @@ const (
 	mudFrom, mudTo = 88.0, 128.0
 )
 
-// digest determines a domain's color and mark.
+// digest determines a domain's color, and its mark and the rotation of that.
 type digest [sha256.Size]byte
 
 func digestOf(domain string) digest { return sha256.Sum256([]byte(domain)) }
 
-func (d digest) tile() color.NRGBA {
+func (d digest) tile() imaging.RGB {
 	hue := float64(binary.BigEndian.Uint16(d[:])) / (math.MaxUint16 + 1) * (360 - (mudTo - mudFrom))
 	if hue >= mudFrom {
 		hue += mudTo - mudFrom
@@ -298,12 +288,8 @@ func (d digest) tile() color.NRGBA {
 	return shade(hue, tones[int(d[2])%len(tones)])
 }
 
-// mark and turn choose a mark and its rotation.
-func (d digest) mark() int { return int(d[3]) }
-func (d digest) turn() int { return int(d[4]) }
-
 // shade returns the most colorful color of a hue, in degrees of OKLCH, that has the given contrast with white.
-func shade(hue, contrast float64) color.NRGBA {
+func shade(hue, contrast float64) imaging.RGB {
 	luminance := 1.05/contrast - 0.05
 	chroma := maxChroma
 	for {
@@ -316,7 +302,7 @@ func shade(hue, contrast float64) color.NRGBA {
 			}
 		}
 		if c := oklch(low, chroma, hue); c.shown() || chroma <= 0 {
-			return c.color()
+			return imaging.FromLinear(c[0], c[1], c[2])
 		}
 		chroma -= 0.005
 	}
@@ -339,9 +325,4 @@ func (c linear) luminance() float64 { return 0.2126*c[0] + 0.7152*c[1] + 0.0722*
 func (c linear) shown() bool {
 	const rounding = 0.0005
 	return min(c[0], c[1], c[2]) > -rounding && max(c[0], c[1], c[2]) < 1+rounding
-}
-
-func (c linear) color() color.NRGBA {
-	rgb := imaging.FromLinear(c[0], c[1], c[2])
-	return color.NRGBA{R: rgb.R, G: rgb.G, B: rgb.B, A: math.MaxUint8}
 }

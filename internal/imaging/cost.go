@@ -215,12 +215,15 @@ func jpegCost(data []byte, pixels int64) int64 {
 	)
 	adobe := adobeUntransformed(data)
 	cost := 8 * pixels // unknown forms are assumed to be expensive
-	jpegSegments(data, func(marker byte, p []byte) bool {
+	for marker, p := range jpegSegments(data) {
+		if marker == markerSOS {
+			break
+		}
 		if marker != baseline && marker != extended && marker != progressive {
-			return marker != markerSOS
+			continue
 		}
 		if len(p) < header || len(p) < header+perComponent*int(p[5]) {
-			return false
+			break
 		}
 		var samples, most int64 // of all components, and of the largest
 		for i := range int(p[5]) {
@@ -229,7 +232,7 @@ func jpegCost(data []byte, pixels int64) int64 {
 			samples, most = samples+n, max(most, n)
 		}
 		if most == 0 {
-			return false
+			break
 		}
 		planes := pixels * samples / most
 		cost = planes
@@ -240,8 +243,8 @@ func jpegCost(data []byte, pixels int64) int64 {
 		if marker == progressive {
 			cost += 4 * planes
 		}
-		return false
-	})
+		break
+	}
 	return cost
 }
 

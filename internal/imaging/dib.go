@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/color"
 	"math/bits"
+	"slices"
 )
 
 // A DIB is a Windows bitmap without its file header: the content of a BMP after
@@ -23,11 +24,7 @@ const (
 )
 
 func isDIBHeader(size uint32) bool {
-	switch size {
-	case dibCoreHeader, dibInfoHeader, 52, dibV3Header, 64, 108, dibV5Header:
-		return true
-	}
-	return false
+	return slices.Contains([]uint32{dibCoreHeader, dibInfoHeader, 52, dibV3Header, 64, 108, dibV5Header}, size)
 }
 
 // dib is a bitmap whose header has been parsed and whose size has been checked against its data.

@@ -2,6 +2,7 @@ package imaging
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"image"
@@ -48,9 +49,7 @@ func largestEntry(data []byte, limits Limits) (entry, error) {
 			err = limits.check(e.width, e.height)
 		}
 		if err != nil {
-			if firstErr == nil {
-				firstErr = err
-			}
+			firstErr = cmp.Or(firstErr, err)
 			continue
 		}
 		pixels, most := e.width*e.height, best.width*best.height
@@ -59,10 +58,7 @@ func largestEntry(data []byte, limits Limits) (entry, error) {
 		}
 	}
 	if best.width == 0 {
-		if firstErr == nil {
-			firstErr = fmt.Errorf("%w: no entry", ErrMalformed)
-		}
-		return entry{}, firstErr
+		return entry{}, cmp.Or(firstErr, fmt.Errorf("%w: no entry", ErrMalformed))
 	}
 	return best, nil
 }

@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/jpeg"
 	"io"
+	"iter"
 	"strings"
 )
 
@@ -21,36 +22,35 @@ const (
 	markerAPP1 = 0xe1
 )
 
-// jpegSegments calls visit with each marker segment and its payload, until it returns false. It skips the coded data
-// after a scan header. Broken files end early.
-func jpegSegments(data []byte, visit func(marker byte, payload []byte) bool) {
-	for at := 2; at+1 < len(data); {
-		if data[at] != 0xff {
-			at++
-			continue
+// jpegSegments visits each marker segment and its payload. It skips the coded data after a scan header. Broken files end
+// early.
+func jpegSegments(data []byte) iter.Seq2[byte, []byte] {
+	return func(yield func(marker byte, payload []byte) bool) {
+		for at := 2; at+1 < len(data); {
+			if data[at] != 0xff {
+				at++
+				continue
+			}
+			marker := data[at+1]
+			switch {
+			case marker == 0xff: // fill byte
+				at++
+				continue
+			case marker == 0 || marker == 1 || marker >= 0xd0 && marker <= 0xd8: // stuffing and restarts: no payload
+				at += 2
+				continue
+			case marker == markerEOI:
+				return
+			}
+			if at+4 > len(data) {
+				return
+			}
+			length := int(binary.BigEndian.Uint16(data[at+2:]))
+			if length < 2 || at+2+length > len(data) || !yield(marker, data[at+4:at+2+length]) {
+				return
+			}
+			at += 2 + length
 		}
-		marker := data[at+1]
-		switch {
-		case marker == 0xff: // fill byte
-			at++
-			continue
-		case marker == 0 || marker == 1 || marker >= 0xd0 && marker <= 0xd8: // stuffing and restarts: no payload
-			at += 2
-			continue
-		case marker == markerEOI:
-			return
-		}
-		if at+4 > len(data) {
-			return
-		}
-		length := int(binary.BigEndian.Uint16(data[at+2:]))
-		if length < 2 || at+2+length > len(data) {
-			return
-		}
-		if !visit(marker, data[at+4:at+2+length]) {
-			return
-		}
-		at += 2 + length
 	}
 }
 
@@ -70,28 +70,27 @@ const plainInks = "\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00"
 // withInks reads a file, and inserts plainInks after its first marker if it has four components. A segment of the file
 // itself comes later and prevails.
 func withInks(data []byte) io.Reader {
-	inks := false
-	jpegSegments(data, func(marker byte, p []byte) bool {
-		frame := marker >= 0xc0 && marker <= 0xc2
-		inks = frame && len(p) > 5 && p[5] == 4
-		return !frame && marker != markerSOS
-	})
-	if !inks {
-		return bytes.NewReader(data)
+	for marker, p := range jpegSegments(data) {
+		isFrame := marker >= 0xc0 && marker <= 0xc2
+		if isFrame && len(p) > 5 && p[5] == 4 {
+			return io.MultiReader(bytes.NewReader(data[:2]), strings.NewReader(plainInks), bytes.NewReader(data[2:]))
+		}
+		if isFrame || marker == markerSOS {
+			break
+		}
 	}
-	return io.MultiReader(bytes.NewReader(data[:2]), strings.NewReader(plainInks), bytes.NewReader(data[2:]))
+	return bytes.NewReader(data)
 }
 
 func checkScans(data []byte) error {
 	scans := 0
-	jpegSegments(data, func(marker byte, _ []byte) bool {
+	for marker := range jpegSegments(data) {
 		if marker == markerSOS {
 			scans++
 		}
-		return scans <= maxScans
-	})
-	if scans > maxScans {
-		return fmt.Errorf("%w: more than %d scans", ErrTooLarge, maxScans)
+		if scans > maxScans {
+			return fmt.Errorf("%w: more than %d scans", ErrTooLarge, maxScans)
+		}
 	}
 	return nil
 }
@@ -102,16 +101,17 @@ type orientation uint16
 func (o orientation) swapsSides() bool { return o >= 5 }
 
 // jpegOrientation reads the orientation from the first EXIF segment.
-func jpegOrientation(data []byte) (o orientation) {
-	jpegSegments(data, func(marker byte, payload []byte) bool {
-		const header = "Exif\x00\x00"
-		if marker == markerAPP1 && len(payload) > len(header) && string(payload[:len(header)]) == header {
-			o = tiffOrientation(payload[len(header):])
-			return false
+func jpegOrientation(data []byte) orientation {
+	for marker, payload := range jpegSegments(data) {
+		tiff, isEXIF := bytes.CutPrefix(payload, []byte("Exif\x00\x00"))
+		if marker == markerAPP1 && isEXIF && len(tiff) > 0 {
+			return tiffOrientation(tiff)
 		}
-		return marker != markerSOS
-	})
-	return o
+		if marker == markerSOS {
+			break
+		}
+	}
+	return 0
 }
 
 func tiffOrientation(tiff []byte) orientation {
@@ -170,21 +170,14 @@ func (o orientation) apply(img *image.NRGBA) *image.NRGBA {
 
 // target returns the position of the stored pixel (x, y) of a w×h image (EXIF 2.3, Orientation).
 func (o orientation) target(x, y, w, h int) (int, int) {
-	switch o {
-	case 2:
-		return w - 1 - x, y
-	case 3:
-		return w - 1 - x, h - 1 - y
-	case 4:
-		return x, h - 1 - y
-	case 5:
-		return y, x
-	case 6:
-		return h - 1 - y, x
-	case 7:
-		return h - 1 - y, w - 1 - x
-	case 8:
-		return y, w - 1 - x
+	if o.swapsSides() {
+		x, y, w, h = y, x, h, w
+	}
+	if o == 2 || o == 3 || o == 6 || o == 7 {
+		x = w - 1 - x
+	}
+	if o == 3 || o == 4 || o == 7 || o == 8 {
+		y = h - 1 - y
 	}
 	return x, y
 }

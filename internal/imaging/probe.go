@@ -2,12 +2,11 @@ package imaging
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"image/gif"
-	"image/jpeg"
-	"image/png"
+	"image"
 
 	"golang.org/x/image/webp"
 )
@@ -47,16 +46,7 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Bytes <= 0 {
-		l.Bytes = MaxBytes
-	}
-	if l.Pixels <= 0 {
-		l.Pixels = MaxPixels
-	}
-	if l.Side <= 0 {
-		l.Side = MaxSide
-	}
-	return l
+	return Limits{cmp.Or(l.Bytes, MaxBytes), cmp.Or(l.Pixels, MaxPixels), cmp.Or(l.Side, MaxSide)}
 }
 
 func (l Limits) check(width, height int) error {
@@ -129,19 +119,12 @@ func Guarded(reader string, work func() error) (err error) {
 
 // size parses a header. Decoders' own errors are returned as ErrMalformed.
 func size(format Format, data []byte, limits Limits) (width, height int, err error) {
-	r := bytes.NewReader(data)
 	switch format {
-	case PNG:
-		c, err := png.DecodeConfig(r)
-		return c.Width, c.Height, malformed(err)
-	case JPEG:
-		c, err := jpeg.DecodeConfig(r)
-		if err == nil && jpegOrientation(data).swapsSides() {
+	case PNG, JPEG, GIF:
+		c, _, err := image.DecodeConfig(bytes.NewReader(data))
+		if err == nil && format == JPEG && jpegOrientation(data).swapsSides() {
 			c.Width, c.Height = c.Height, c.Width
 		}
-		return c.Width, c.Height, malformed(err)
-	case GIF:
-		c, err := gif.DecodeConfig(r)
 		return c.Width, c.Height, malformed(err)
 	case WebP:
 		if frames, canvas := webpFrames(data); frames != nil {

@@ -31,7 +31,7 @@ func isSVG(data []byte) bool {
 		case bytes.HasPrefix(head, []byte("<!")):
 			head, found = afterDoctype(head)
 		default:
-			return isSVGTag(head)
+			return svgTag.Match(head)
 		}
 		if !found {
 			return false
@@ -57,8 +57,6 @@ func afterDoctype(head []byte) ([]byte, bool) {
 }
 
 var svgTag = regexp.MustCompile(`^<(?:[A-Za-z_][\w.-]*:)?svg[\s/>]`)
-
-func isSVGTag(head []byte) bool { return svgTag.Match(head) }
 
 func isSVGZ(data []byte) bool {
 	z, err := gzip.NewReader(bytes.NewReader(data))

@@ -54,7 +54,7 @@ func (a Analysis) Theme() string {
 
 // Analyze analyzes an image. It visits every pixel once or twice.
 func Analyze(img *image.NRGBA) Analysis {
-	cutOut := isCutOut(img)
+	cutOut := ClearShare(img) > minClearShare // enough to define its shape
 	a := Analysis{Transparent: cutOut && clearCorners(img) >= 3}
 	a.Luma, a.Palette = inkColors(img)
 	a.Ink = inkBox(img, cutOut, clearAlpha)
@@ -75,15 +75,15 @@ func clearCorners(img *image.NRGBA) int {
 	return count
 }
 
-// isCutOut reports whether enough of an image is clear to define its shape.
-func isCutOut(img *image.NRGBA) bool {
+// ClearShare returns the share of clear pixels.
+func ClearShare(img *image.NRGBA) float64 {
 	clear := 0
 	for i := 3; i < len(img.Pix); i += 4 {
 		if img.Pix[i] < clearAlpha {
 			clear++
 		}
 	}
-	return float64(clear) > minClearShare*float64(len(img.Pix)/4)
+	return float64(clear) / float64(max(1, len(img.Pix)/4))
 }
 
 // inkColors counts the opaque pixels in cells of 5 bits per channel, each with its own mean color.

@@ -1,6 +1,7 @@
 package svg
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/xml"
 	"math"
@@ -93,11 +94,8 @@ func (d *document) readAttributes(n *node, attrs []xml.Attr) bool {
 			d.readAttribute(n, a.Name.Local, a.Value)
 		}
 	}
-	if href == "" {
-		href = xlink
-	}
 	if linking[n.name] {
-		n.href = d.reference(n, href)
+		n.href = d.reference(n, cmp.Or(href, xlink))
 	}
 	if n.name == "image" && n.href == "" && n.inside == nil {
 		delete(d.byID, n.id)
@@ -220,7 +218,7 @@ const (
 // embedded decodes a data URL of a raster and re-encodes it as PNG, the only format that is stable under repetition.
 // For anything else it returns "". An SVG becomes part of the document; see embed.
 func (d *document) embedded(n *node, href string) string {
-	raw := dataURL(href)
+	raw := DataURL(href)
 	if raw == nil || d.spent.images >= maxRasters {
 		return ""
 	}
@@ -248,8 +246,9 @@ func (d *document) embedded(n *node, href string) string {
 	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(clean)
 }
 
-// dataURL returns the content of a data URL, whatever type it states: browsers also look at the bytes of an image.
-func dataURL(href string) []byte {
+// DataURL returns the content of a data URL, whatever type it states: browsers also look at the bytes of an image. It
+// is nil for another URL, and for base64 that is not valid.
+func DataURL(href string) []byte {
 	head, payload, found := strings.Cut(href, ",")
 	if head = strings.ToLower(head); !found || !strings.HasPrefix(head, "data:") {
 		return nil

@@ -44,14 +44,8 @@ func (c *collector) backgrounds() []pageImage {
 
 // background checks the background of one element, and of its generated content before and after.
 func (c *collector) background(im page.Image, n *html.Node) (pageImage, bool) {
-	says := func(property string) string {
-		if v := c.in.Style.Value(n, property); v != "" {
-			return v
-		}
-		return inlinesvg.Inline(n, property)
-	}
 	for _, from := range []func(string) string{
-		says,
+		func(property string) string { return c.in.Style.Value(n, property) },
 		func(property string) string { return c.in.Style.Generated(n, "before", property) },
 		func(property string) string { return c.in.Style.Generated(n, "after", property) },
 	} {

@@ -3,12 +3,10 @@ package logofinder
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"image"
-	xdraw "image/draw"
 	"math"
 	"net/url"
 	"slices"
@@ -67,26 +65,9 @@ type Image struct {
 
 // DataURL decodes a URL that contains the image itself.
 func DataURL(u *url.URL) ([]byte, error) {
-	head, body, ok := strings.Cut(u.Opaque, ",")
-	if u.Scheme != "data" || !ok {
-		return nil, errors.New("not a data URL")
-	}
-	text, err := url.PathUnescape(body)
-	if err != nil {
-		text = body // SVG in data URLs is often not escaped, percent signs included
-	}
-	if !strings.HasSuffix(strings.ToLower(strings.TrimSpace(head)), ";base64") {
-		return []byte(text), nil
-	}
-	text = strings.Map(func(r rune) rune {
-		if r == ' ' || r == '\n' || r == '\r' || r == '\t' || r == '=' {
-			return -1
-		}
-		return r
-	}, text)
-	data, err := base64.RawStdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, fmt.Errorf("decode data URL: %w", err)
+	data := svg.DataURL(u.Scheme + ":" + u.Opaque)
+	if data == nil {
+		return nil, errors.New("not a data URL, or not valid base64")
 	}
 	return data, nil
 }
@@ -255,7 +236,7 @@ func (p *Image) look(img *image.NRGBA) error {
 		return fmt.Errorf("%w: blank", ErrNotLogo)
 	}
 	// The ink of a tightly cropped wordmark reaches its corners, but the space between the letters is clear.
-	seen.Transparent = seen.Transparent || p.Kind == Mark && clearShare(img) > cutClose
+	seen.Transparent = seen.Transparent || p.Kind == Mark && imaging.ClearShare(img) > cutClose
 	p.Clear, p.Hash, p.thumb = seen.Transparent, seen.Hash, newThumb(img)
 	p.Theme = p.theme(seen)
 	p.Colors = colors.Palette{Source: p.Source(), Inks: seen.Palette}
@@ -317,9 +298,7 @@ func (c Crop) of(img *image.NRGBA) (*image.NRGBA, error) {
 	if part.Empty() {
 		return nil, fmt.Errorf("%w: no such part in a sprite of %d×%d pixels", ErrNotLogo, img.Rect.Dx(), img.Rect.Dy())
 	}
-	out := image.NewNRGBA(image.Rect(0, 0, part.Dx(), part.Dy()))
-	xdraw.Draw(out, out.Rect, img, part.Min, xdraw.Src)
-	return out, nil
+	return imaging.Cropped(img, part), nil
 }
 
 const maxCrop = 1 << 15 // pixels
@@ -330,21 +309,28 @@ const (
 	plainColor = 0.99 // the share of that color in all ink
 )
 
+func isOpaque(img *image.NRGBA, x, y int) bool { return img.Pix[y*img.Stride+4*x+3] >= 128 }
+
+// fills reports whether opaque pixels are at least a share of a box.
+func fills(img *image.NRGBA, box image.Rectangle, share float64) bool {
+	filled := 0
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			if isOpaque(img, x, y) {
+				filled++
+			}
+		}
+	}
+	return float64(filled) >= share*float64(box.Dx()*box.Dy())
+}
+
 // isPlain reports whether the visible part is one rectangle of one color: a placeholder for a missing logo.
 func isPlain(img *image.NRGBA, seen imaging.Analysis) bool {
 	if len(seen.Palette) == 0 || seen.Palette[0].Share < plainColor {
 		return false
 	}
-	ink := 0
-	for y := seen.Ink.Min.Y; y < seen.Ink.Max.Y; y++ {
-		for x := seen.Ink.Min.X; x < seen.Ink.Max.X; x++ {
-			if img.Pix[y*img.Stride+4*x+3] >= 128 {
-				ink++
-			}
-		}
-	}
 	// An opaque image has its background's color in addition to the ink's, or is blank.
-	return float64(ink) >= plainShare*float64(seen.Ink.Dx()*seen.Ink.Dy())
+	return fills(img, seen.Ink, plainShare)
 }
 
 const (
@@ -411,7 +397,6 @@ const (
 // brings along: everything else is drawn within it.
 func groundOf(img *image.NRGBA, seen imaging.Analysis) (ground imaging.RGB, ok bool) {
 	box := seen.Ink
-	opaque := func(x, y int) bool { return img.Pix[y*img.Stride+4*x+3] >= 128 }
 	color := func(x, y int) imaging.RGB {
 		i := y*img.Stride + 4*x
 		return imaging.RGB{R: img.Pix[i], G: img.Pix[i+1], B: img.Pix[i+2]}
@@ -423,7 +408,7 @@ func groundOf(img *image.NRGBA, seen imaging.Analysis) (ground imaging.RGB, ok b
 		lines++
 		first, last := -1, -1
 		for i := range steps {
-			if at := from.Add(along.Mul(i)); opaque(at.X, at.Y) {
+			if at := from.Add(along.Mul(i)); isOpaque(img, at.X, at.Y) {
 				if first < 0 {
 					first = i
 				}
@@ -455,36 +440,18 @@ func groundOf(img *image.NRGBA, seen imaging.Analysis) (ground imaging.RGB, ok b
 	if float64(same) < groundEnds*float64(len(ends)) {
 		return ground, false
 	}
-	filled, art := 0, 0
-	for y := box.Min.Y; y < box.Max.Y; y++ {
-		for x := box.Min.X; x < box.Max.X; x++ {
-			if opaque(x, y) {
-				filled++
-			}
-		}
-	}
+	art := 0
 	for _, swatch := range seen.Palette {
 		if imaging.DeltaE(swatch.Color, ground) >= 2*groundDeltaE {
 			art += int(1000 * swatch.Share)
 		}
 	}
-	return ground, float64(filled) >= groundFill*float64(box.Dx()*box.Dy()) && float64(art) >= 1000*groundArt
+	return ground, fills(img, box, groundFill) && float64(art) >= 1000*groundArt
 }
 
 // cutClose is the share of clear pixels from which a logo has no background.
 // The corners of a rounded icon are less than a tenth.
 const cutClose = 0.15
-
-// clearShare returns the share of clear pixels.
-func clearShare(img *image.NRGBA) float64 {
-	clear := 0
-	for i := 3; i < len(img.Pix); i += 4 {
-		if img.Pix[i] < 8 {
-			clear++
-		}
-	}
-	return float64(clear) / float64(max(1, len(img.Pix)/4))
-}
 
 const lightLuma = 128 // luma
 

@@ -47,7 +47,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	b := &builder{input: f.input, stored: map[*logofinder.Image]logofinder.Stored{}, stock: map[*logofinder.Image]bool{}}
 	assets := r.store()
 	selection := logofinder.Select(f.logoImages())
-	for _, p := range selection.Dropped {
+	for p := range selection.Dropped {
 		p.Raster = nil
 	}
 	b.texts()
@@ -59,7 +59,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	}
 	chosen := slices.DeleteFunc(selection.Chosen, func(p *logofinder.Image) bool { return b.stock[p] })
 	for p := range b.stock {
-		selection.Dropped = append(selection.Dropped, logofinder.Dropped{Image: p, Why: "the stock icon of a template"})
+		selection.Dropped[p] = "the stock icon of a template"
 	}
 	out.ByConvention = b.byConvention
 	palettes := logofinder.Palettes(chosen)

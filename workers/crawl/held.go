@@ -145,12 +145,9 @@ func (f *found) keep(h *held, i int, p *logofinder.Image) {
 	if h.take(weight(p)) {
 		return
 	}
-	lost := map[*logofinder.Image]string{}
-	for _, d := range logofinder.Select(f.logoImages()).Dropped {
-		lost[d.Image] = d.Why
-	}
+	lost := logofinder.Select(f.logoImages()).Dropped
 	for j, q := range f.read {
-		if why, ok := lost[q]; q != nil && ok {
+		if why, ok := lost[q]; ok {
 			if f.read[j], f.rejected[j] = nil, errors.New(why); j != i {
 				h.give(weight(q))
 			}

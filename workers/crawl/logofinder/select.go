@@ -31,14 +31,8 @@ const (
 
 // Selection is the result for the images that were read.
 type Selection struct {
-	Chosen  []*Image // best first: the first is the primary logo
-	Dropped []Dropped
-}
-
-// Dropped is an image that was not chosen.
-type Dropped struct {
-	*Image
-	Why string
+	Chosen  []*Image          // best first: the first is the primary logo
+	Dropped map[*Image]string // why each of the others was not chosen
 }
 
 // Select chooses the logos of a brand among the images that were read: each
@@ -46,7 +40,7 @@ type Dropped struct {
 func Select(all []*Image) Selection {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, better)
-	var s selector
+	s := selector{}
 	var marks, icons []*Image
 	for _, p := range all {
 		if p.Kind == Mark {
@@ -69,21 +63,19 @@ func Select(all []*Image) Selection {
 	icons = s.without(icons, func(p *Image) bool {
 		return slices.ContainsFunc(marks, func(have *Image) bool { return have.Sum == p.Sum })
 	}, "the same file as a chosen one")
-	return Selection{Chosen: append(marks, icons...), Dropped: s.dropped}
+	return Selection{Chosen: append(marks, icons...), Dropped: s}
 }
 
-// selector records the dropped images.
-type selector struct{ dropped []Dropped }
-
-func (s *selector) drop(p *Image, why string) { s.dropped = append(s.dropped, Dropped{p, why}) }
+// selector records why images are dropped.
+type selector map[*Image]string
 
 // without drops the chosen candidates for which a rule is true.
-func (s *selector) without(chosen []*Image, rule func(*Image) bool, why string) []*Image {
+func (s selector) without(chosen []*Image, rule func(*Image) bool, why string) []*Image {
 	return slices.DeleteFunc(chosen, func(p *Image) bool {
 		if !rule(p) {
 			return false
 		}
-		s.drop(p, why)
+		s[p] = why
 		return true
 	})
 }
@@ -115,7 +107,7 @@ func (p *Image) rank() float64 {
 // keep adds an image unless it is another size of a chosen one. If it is, and is a vector, or much larger than a small
 // one, it replaces that one. A light and a dark version of one drawing are different, as are versions with and without
 // a background, and versions in another color.
-func (s *selector) keep(chosen []*Image, p *Image, limit int) []*Image {
+func (s selector) keep(chosen []*Image, p *Image, limit int) []*Image {
 	i := slices.IndexFunc(chosen, func(have *Image) bool { return have.Sum == p.Sum || have.alike(p) })
 	switch {
 	case i >= 0:
@@ -124,11 +116,11 @@ func (s *selector) keep(chosen []*Image, p *Image, limit int) []*Image {
 		have.ByConvention, p.ByConvention = both, both
 		switch {
 		case have.SVG == nil && p.SVG != nil && !p.Lettered, have.Lettered && !p.Lettered:
-			s.drop(have, "the same drawing as a vector, or in full")
+			s[have] = "the same drawing as a vector, or in full"
 		case have.SVG == nil && have.side() < smallSide && p.side() >= 2*have.side():
-			s.drop(have, "the same drawing as a larger one")
+			s[have] = "the same drawing as a larger one"
 		default:
-			s.drop(p, "the same drawing as a chosen one")
+			s[p] = "the same drawing as a chosen one"
 			return chosen
 		}
 		// It replaces the other image and takes over its signs.
@@ -137,7 +129,7 @@ func (s *selector) keep(chosen []*Image, p *Image, limit int) []*Image {
 	case len(chosen) < limit:
 		return append(chosen, p)
 	default:
-		s.drop(p, "there are enough better ones")
+		s[p] = "there are enough better ones"
 	}
 	return chosen
 }

@@ -25,10 +25,6 @@ type Stored struct {
 // Trials returns the result of each candidate, in the order of the candidates. read and rejected are parallel to the
 // candidates: an image, or the reason why there is none. stored are the chosen ones that were kept.
 func Trials(candidates []Candidate, read []*Image, rejected []error, s Selection, stored map[*Image]Stored) []Trial {
-	why := map[*Image]string{}
-	for _, d := range s.Dropped {
-		why[d.Image] = d.Why
-	}
 	out := make([]Trial, len(candidates))
 	for i, c := range candidates {
 		t, p := Trial{Candidate: c, Chosen: -1}, read[i]
@@ -43,8 +39,8 @@ func Trials(candidates []Candidate, read []*Image, rejected []error, s Selection
 			if len(kept.Logo.Formats) > 0 {
 				t.AssetID = kept.Logo.Formats[0].ID
 			}
-		case why[p] != "":
-			t.Rejected = why[p]
+		case s.Dropped[p] != "":
+			t.Rejected = s.Dropped[p]
 		default:
 			t.Rejected = "could not be stored"
 		}

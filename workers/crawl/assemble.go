@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"letterhead/domain/brand"
@@ -348,11 +349,7 @@ func (b *builder) texts() {
 		b.record.LongDescription = &d.Value
 		b.note("long_description", d.Source, d.Method, d.Confidence)
 	}
-	links := extract.Links(b.input)
-	b.record.Links = links.Value
-	if len(links.Value) > 0 {
-		b.note("links", links.Source, links.Method, links.Confidence)
-	}
+	b.record.Links = listed(b, "links", extract.Links(b.input))
 	facts, evidence := company.Decide(b.input)
 	b.record.Company = facts
 	b.evidence = append(b.evidence, evidence...)
@@ -360,16 +357,16 @@ func (b *builder) texts() {
 
 // looks decides colors and fonts.
 func (b *builder) looks(palettes []colors.Palette) {
-	palette := colors.Decide(b.input, palettes)
-	b.record.Colors = palette.Value
-	if len(palette.Value) > 0 {
-		b.note("colors", palette.Source, palette.Method, palette.Confidence)
+	b.record.Colors = listed(b, "colors", colors.Decide(b.input, palettes))
+	b.record.Fonts = listed(b, "fonts", fonts.Decide(b.input))
+}
+
+// listed returns the entries of a field, and notes where they were found.
+func listed[T any](b *builder, field string, found extract.Found[[]T]) []T {
+	if len(found.Value) > 0 {
+		b.note(field, found.Source, found.Method, found.Confidence)
 	}
-	typefaces := fonts.Decide(b.input)
-	b.record.Fonts = typefaces.Value
-	if len(typefaces.Value) > 0 {
-		b.note("fonts", typefaces.Source, typefaces.Method, typefaces.Confidence)
-	}
+	return found.Value
 }
 
 // hasBrandData reports whether the record contains anything beyond the domain.
@@ -387,11 +384,5 @@ func (b *builder) finish() {
 
 // cut limits a text in bytes without splitting a rune.
 func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && text[limit]&0xc0 == 0x80 {
-		limit--
-	}
-	return text[:limit]
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }

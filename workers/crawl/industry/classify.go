@@ -2,13 +2,13 @@ package industry
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
+	"letterhead/workers/crawl/extract"
 )
 
 // Text is one text of a page and its weight.
@@ -207,23 +207,15 @@ func placesOf(terms map[*term]float64, heard map[*term]*voice) int {
 	return len(all)
 }
 
-func strongest(terms map[*term]float64) []string {
-	type said struct {
-		text   string
-		weight float64
-	}
-	all := make([]said, 0, len(terms))
-	for t, w := range terms {
-		all = append(all, said{strings.Join(t.words, " "), w})
-	}
-	slices.SortFunc(all, func(a, b said) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.text, b.text))
+// strongest returns the texts of the terms with the largest weights.
+func strongest(terms map[*term]float64) (texts []string) {
+	all := slices.SortedFunc(maps.Keys(terms), func(a, b *term) int {
+		return cmp.Or(cmp.Compare(terms[b], terms[a]), slices.Compare(a.words, b.words))
 	})
-	var out []string
-	for _, s := range all[:min(len(all), keptTerms)] {
-		out = append(out, s.text)
+	for _, t := range all[:min(len(all), keptTerms)] {
+		texts = append(texts, strings.Join(t.words, " "))
 	}
-	return out
+	return texts
 }
 
 // words returns the words of a text: letters and digits, lower case, without diacritics.
@@ -242,18 +234,4 @@ func words(text string) []string {
 }
 
 // plain returns a word in lower case without diacritics; ß is ss.
-func plain(w string) string {
-	if !strings.ContainsFunc(w, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return strings.ToLower(w)
-	}
-	var b strings.Builder
-	for _, r := range norm.NFKD.String(strings.ToLower(w)) {
-		switch {
-		case r == 'ß':
-			b.WriteString("ss")
-		case !unicode.Is(unicode.Mn, r):
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+func plain(w string) string { return strings.ReplaceAll(extract.Folded(w), "ß", "ss") }

@@ -216,7 +216,8 @@ var elsewhere = lazyregexp.New(`(?i)` + tables.Any("elsewhere"))
 var delivery = lazyregexp.New(`(?i)(in|to|for|within) (your|this) (current )?(area|location|state)`)
 
 // geoSign recognizes a page that rejects visitors because of their location. It may carry the brand's name.
-func geoSign(p *page.Page) string {
+func geoSign(a Answer) string {
+	p := a.Page
 	if p.Words >= placeholderWords || innerLinks(p) >= ownLinks {
 		return ""
 	}

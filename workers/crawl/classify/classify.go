@@ -92,26 +92,16 @@ func Home(a Answer) Verdict {
 	case !isHTML(a):
 		return Verdict{Missing, "not HTML"}
 	}
-	if sign := parkedSign(a); sign != "" {
-		return Verdict{Parked, sign}
-	}
-	if sign := placeholderSign(a); sign != "" {
-		return Verdict{Placeholder, sign}
-	}
-	if sign := softwareSign(a); sign != "" {
-		return Verdict{Placeholder, sign}
-	}
-	if sign := geoSign(a.Page); sign != "" {
-		return Verdict{Blocked, sign}
-	}
-	if sign := wallSign(a); sign != "" {
-		return Verdict{Blocked, sign}
-	}
-	if sign := gateSign(a.Page); sign != "" {
-		return Verdict{Gate, sign}
-	}
-	if sign := shellSign(a.Page); sign != "" {
-		return Verdict{Shell, sign}
+	for _, test := range []struct {
+		kind Kind
+		sign func(Answer) string
+	}{
+		{Parked, parkedSign}, {Placeholder, placeholderSign}, {Placeholder, softwareSign}, {Blocked, geoSign},
+		{Blocked, wallSign}, {Gate, gateSign}, {Shell, func(a Answer) string { return shellSign(a.Page) }},
+	} {
+		if sign := test.sign(a); sign != "" {
+			return Verdict{test.kind, sign}
+		}
 	}
 	return Verdict{Usable, ""}
 }

@@ -24,7 +24,8 @@ var (
 var ages = lazyregexp.New(`(?i)` + tables.Any("ages")) // matches questions for the visitor's age
 
 // gateSign recognizes a page of the brand in front of its content.
-func gateSign(p *page.Page) string {
+func gateSign(a Answer) string {
+	p := a.Page
 	if p.Words >= gateWords || innerLinks(p) >= 2*ownLinks {
 		return ""
 	}

@@ -116,9 +116,6 @@ func softwareSign(a Answer) string {
 // declaresStranger reports whether a page declares a name that is no program's.
 func declaresStranger(a Answer) bool {
 	name := a.Page.Meta("og:site_name", "application-name")
-	if name == "" {
-		return false
-	}
 	return slices.ContainsFunc(softwareParts(a, name), func(part string) bool { _, ok := programOf(part); return !ok })
 }
 
@@ -191,10 +188,7 @@ func unknownSoftware(a Answer) string {
 	if !p.Password || p.Words >= gateWords || hasOwnLogo(a) {
 		return ""
 	}
-	names := softwareParts(a, p.Title)
-	if site := p.Meta("og:site_name", "application-name"); site != "" {
-		names = append(names, softwareParts(a, site)...)
-	}
+	names := append(softwareParts(a, p.Title), softwareParts(a, p.Meta("og:site_name", "application-name"))...)
 	if len(names) == 0 {
 		return ""
 	}

@@ -28,13 +28,6 @@ var notices = lazyregexp.New(`(?i)` + tables.Any("notices"))
 // builders matches default texts of site builders, themes and frameworks.
 var builders = lazyregexp.New(`(?i)^(?:` + tables.Any("builders") + `)$`)
 
-// described is a candidate for the description.
-type described struct {
-	text, method, source string
-	score                float64
-	note                 string
-}
-
 // Places of a description, in the order of the rules; each step is worth a tenth.
 const (
 	firstDescription = 0.95
@@ -46,35 +39,34 @@ const (
 // Description decides the short description.
 func Description(in Input) (Found[string], bool) {
 	all := weighDescriptions(in)
-	if len(all) == 0 || all[0].text == "" {
+	if len(all) == 0 || all[0].Value == "" {
 		return Found[string]{}, false
 	}
 	d := all[0]
-	return Found[string]{Value: d.text, Source: d.source, Method: d.method, Confidence: Round2(d.score)}, true
+	return Found[string]{Value: d.Value, Source: d.Source, Method: d.Method, Confidence: Round2(d.Score)}, true
 }
 
 // DescriptionsWeighed lists the candidates for the description, best first.
 func DescriptionsWeighed(in Input) []Weighed {
-	var out []Weighed
-	for i, d := range weighDescriptions(in) {
-		out = append(out, Weighed{Field: "description", Value: d.text, Source: d.source, Method: d.method,
-			Score: Round2(d.score), Won: i == 0 && d.text != "", Note: d.note})
+	out := weighDescriptions(in)
+	for i := range out {
+		out[i].Score, out[i].Won = Round2(out[i].Score), i == 0 && out[i].Value != ""
 	}
 	return out
 }
 
 // weighDescriptions returns the usable descriptions in the order of the rules,
 // followed by the rejected ones with an empty text.
-func weighDescriptions(in Input) []described {
+func weighDescriptions(in Input) []Weighed {
 	p := in.Page
-	var all []described
+	var all []Weighed
 	score := firstDescription
 	add := func(raw, method, source string) {
 		if raw != "" {
-			d := described{text: describe(raw, brand.MaxDescriptionRunes, in), method: method, source: source,
-				score: score, note: "in the order of the rules"}
-			if d.text == "" {
-				d.score, d.note = 0, "says nothing of the brand: "+page.Clean(raw, minDescription*4)
+			d := Weighed{Field: "description", Value: describe(raw, brand.MaxDescriptionRunes, in), Method: method,
+				Source: source, Score: score, Note: "in the order of the rules"}
+			if d.Value == "" {
+				d.Score, d.Note = 0, "says nothing of the brand: "+page.Clean(raw, minDescription*4)
 			}
 			all = append(all, d)
 		}
@@ -105,7 +97,7 @@ func weighDescriptions(in Input) []described {
 			add(more.Meta("og:description", "description"), "about page", more.URL.String())
 		}
 	}
-	if !slices.ContainsFunc(all, func(d described) bool { return d.text != "" }) && !in.Inner() {
+	if !slices.ContainsFunc(all, func(d Weighed) bool { return d.Value != "" }) && !in.Inner() {
 		name, _ := Name(in)
 		score = introDescription
 		add(in.intro(name.Value), "first paragraph", in.PageURL())
@@ -114,7 +106,7 @@ func weighDescriptions(in Input) []described {
 			add(line, "og:site_name", in.PageURL())
 		}
 	}
-	slices.SortStableFunc(all, func(a, b described) int { return cmp.Compare(b.score, a.score) })
+	slices.SortStableFunc(all, func(a, b Weighed) int { return cmp.Compare(b.Score, a.Score) })
 	return all
 }
 

@@ -30,38 +30,35 @@ func at(host string) func(string, []string) string {
 	}
 }
 
-var onFacebook, onYouTube, onMedium = at("www.facebook.com"), at("www.youtube.com"), at("medium.com")
+var (
+	onX, onGitHub, onInstagram      = at("x.com"), at("github.com"), at("www.instagram.com")
+	onFacebook, onYouTube, onMedium = at("www.facebook.com"), at("www.youtube.com"), at("medium.com")
+	inDiscord                       = below("discord.com", "invite")
+)
 
 var twitterName = lazyregexp.New(`/[A-Za-z0-9_]{1,15}$`) // matches the names that the network allows
 
-// named rejects profiles with a name that the network does not allow.
-func named(allowed *lazyregexp.Regexp, profile func(string, []string) string) func(string, []string) string {
-	return func(host string, path []string) string {
-		if u := profile(host, path); allowed.MatchString(u) {
-			return u
-		}
-		return ""
+func twitter(host string, path []string) string {
+	if u := onX(host, path); twitterName.MatchString(u) {
+		return u
 	}
+	return ""
 }
 
-// slashed is at, for networks that end their profiles' URLs with a slash.
-func slashed(host string) func(string, []string) string {
-	plain := at(host)
-	return func(host string, path []string) string {
-		if u := plain(host, path); u != "" {
-			return u + "/"
-		}
-		return ""
+func instagram(host string, path []string) string {
+	if u := onInstagram(host, path); u != "" {
+		return u + "/"
 	}
+	return ""
 }
 
 // profileOn reads the path of a profile on each of brand.Networks and returns
 // its canonical URL, or "" if the path is not a profile.
 var profileOn = map[string]func(host string, path []string) string{
-	"twitter":    named(twitterName, at("x.com")),
+	"twitter":    twitter,
 	"linkedin":   linkedin,
-	"github":     github(at("github.com")),
-	"instagram":  slashed("www.instagram.com"),
+	"github":     github,
+	"instagram":  instagram,
 	"facebook":   facebook,
 	"youtube":    youtube,
 	"tiktok":     withSign("www.tiktok.com"),
@@ -85,13 +82,11 @@ func below(host string, sections ...string) func(string, []string) string {
 }
 
 // github reads the URL of an organization's settings as the organization's.
-func github(profile func(string, []string) string) func(string, []string) string {
-	return func(host string, path []string) string {
-		if len(path) > 1 && path[0] == "orgs" {
-			path = path[1:]
-		}
-		return profile(host, path)
+func github(host string, path []string) string {
+	if len(path) > 1 && path[0] == "orgs" {
+		path = path[1:]
 	}
+	return onGitHub(host, path)
 }
 
 func linkedin(_ string, path []string) string {
@@ -162,13 +157,10 @@ func withSign(host string) func(string, []string) string {
 }
 
 func discord(host string, path []string) string {
-	if host == "discord.gg" && len(path) >= 1 && handle.MatchString(path[0]) {
-		return "https://discord.com/invite/" + path[0]
+	if host == "discord.gg" {
+		path = append([]string{"invite"}, path...)
 	}
-	if len(path) >= 2 && strings.EqualFold(path[0], "invite") && handle.MatchString(path[1]) {
-		return "https://discord.com/invite/" + path[1]
-	}
-	return ""
+	return inDiscord(host, path)
 }
 
 func bluesky(host string, path []string) string {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -59,13 +60,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 		return
 	}
 	im := g.describe(n, words, at)
-	alt := Attr(n, "alt")
-	for _, name := range []string{"aria-label", "title"} {
-		if alt == "" {
-			alt = Attr(n, name)
-		}
-	}
-	im.Alt = Clean(alt, maxLinkText)
+	im.Alt = Clean(cmp.Or(Attr(n, "alt"), Attr(n, "aria-label"), Attr(n, "title")), maxLinkText)
 	im.Home = im.Home || g.describedAsHome(at, im.Alt)
 	g.setSources(&im, n)
 	im.URL = g.imageURL(n)
@@ -174,10 +169,7 @@ func (g *gatherer) framed(svg *html.Node) *url.URL {
 			left--
 			switch c.Data {
 			case "image":
-				ref := Attr(c, "href")
-				if ref == "" {
-					ref = namespaced(c, "xlink", "href")
-				}
+				ref := cmp.Or(Attr(c, "href"), namespaced(c, "xlink", "href"))
 				if file != nil || g.page.Resolve(ref) == nil {
 					return false
 				}
@@ -209,10 +201,7 @@ func (g *gatherer) background(n *html.Node, words []string, at place) {
 		return
 	}
 	im := g.describe(n, words, at)
-	im.Alt = Clean(Attr(n, "aria-label"), maxLinkText)
-	if im.Alt == "" {
-		im.Alt = Clean(inner(n), maxLinkText)
-	}
+	im.Alt = cmp.Or(Clean(Attr(n, "aria-label"), maxLinkText), Clean(inner(n), maxLinkText))
 	if at.logoNode == nil && at.inner && isHomeEntry(im.Alt) {
 		return // an entry of a menu, which shares its background with the others
 	}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -16,10 +17,7 @@ func (g *gatherer) anchor(n *html.Node, at place) place {
 	at.foreign = u != nil && !g.own(u)
 	at.linkNode = n
 	at.window = strings.EqualFold(Attr(n, "target"), "_blank")
-	at.label = Clean(Attr(n, "aria-label"), maxLinkText)
-	if at.label == "" {
-		at.label = Clean(Attr(n, "title"), maxLinkText)
-	}
+	at.label = cmp.Or(Clean(Attr(n, "aria-label"), maxLinkText), Clean(Attr(n, "title"), maxLinkText))
 	at.home = g.home(u, rels) || g.describedAsHome(at, at.label)
 	// A link that is declared to lead home, or is named logo and leads there, contains only the site's own images.
 	if slices.Contains(rels, "home") && !at.foreign || at.home && at.named {

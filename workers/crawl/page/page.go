@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"net/url"
 	"sync"
 
@@ -234,9 +235,7 @@ func (p *Page) Include(frame *Page) {
 	p.Scripts += frame.Scripts
 	p.Forms += frame.Forms
 	p.Password = p.Password || frame.Password
-	if p.Lang == "" {
-		p.Lang = frame.Lang
-	}
+	p.Lang = cmp.Or(p.Lang, frame.Lang)
 	for n := range frame.Root.Descendants() {
 		if n.DataAtom != atom.Link {
 			continue

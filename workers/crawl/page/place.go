@@ -136,10 +136,15 @@ func (g *gatherer) within(at place, n *html.Node, words []string) place {
 	return at.shown(n)
 }
 
+// IsAbsent reports whether an attribute keeps an element from being shown.
+func IsAbsent(n *html.Node) bool {
+	_, hidden := lookup(n, "hidden")
+	return hidden || strings.Contains(strings.ReplaceAll(strings.ToLower(Attr(n, "style")), " ", ""), "display:none")
+}
+
 // shown updates a place for the attributes that control visibility.
 func (at place) shown(n *html.Node) place {
-	_, hidden := lookup(n, "hidden")
-	if hidden || strings.Contains(strings.ReplaceAll(strings.ToLower(Attr(n, "style")), " ", ""), "display:none") {
+	if IsAbsent(n) {
 		at.hidden, at.absent = true, true
 	}
 	class := Attr(n, "class")

@@ -339,14 +339,7 @@ func (p *colorPool) fill(n *html.Node) (imaging.RGB, bool) {
 
 // isAbsent reports whether an attribute keeps an element from being shown. Scripts show the whole page once it is
 // loaded.
-func isAbsent(n *html.Node) bool {
-	if n.Data == "body" || n.Data == "html" {
-		return false
-	}
-	style := page.Attr(n, "style")
-	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) ||
-		style != "" && strings.Contains(strings.ReplaceAll(strings.ToLower(style), " ", ""), "display:none")
-}
+func isAbsent(n *html.Node) bool { return n.Data != "body" && n.Data != "html" && page.IsAbsent(n) }
 
 var buttonName = lazyregexp.New(`(^|[-_])(btn|button|cta)([-_]|$)`) // matches the class of a button
 

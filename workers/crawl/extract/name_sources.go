@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"cmp"
 	"iter"
 	"net/url"
 	"slices"
@@ -164,10 +165,7 @@ func (c *collector) namedOtherwise(owner string, p *page.Page) bool {
 
 // inTree walks the tree of a page once.
 func inTree(p *page.Page) *page.InTree {
-	tree := p.InTree
-	if tree == nil {
-		tree = new(page.InTree)
-	}
+	tree := cmp.Or(p.InTree, new(page.InTree))
 	tree.Do(func() { tree.FeedTitles, tree.CopyrightLines = feedTitles(p.Root), copyrightLines(p.Root) })
 	return tree
 }

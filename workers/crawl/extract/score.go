@@ -125,12 +125,8 @@ func companyFilled(c *eventschemas.Company) float64 {
 	if c == nil {
 		return 0
 	}
-	n := 0.0
-	for _, filled := range []bool{c.Employees != nil, c.FoundedYear != nil, c.Kind != nil, c.Location != nil,
-		len(c.Industries) > 0} {
-		n += flag(filled)
-	}
-	return n
+	return flag(c.Employees != nil) + flag(c.FoundedYear != nil) + flag(c.Kind != nil) + flag(c.Location != nil) +
+		flag(len(c.Industries) > 0)
 }
 
 func flag(b bool) float64 {

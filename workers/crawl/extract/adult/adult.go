@@ -111,11 +111,6 @@ func keepsRecords(u *url.URL, text string, in extract.Input) bool {
 
 // Restricted returns the record of a site that intentionally carries no data.
 func Restricted() eventschemas.Record {
-	return eventschemas.Record{
-		Links: []eventschemas.Link{}, Logos: []eventschemas.Logo{}, Colors: []eventschemas.Color{},
-		Fonts: []eventschemas.Font{}, Images: []eventschemas.Image{},
-		NSFW: true,
-		Restriction: &eventschemas.Restriction{Code: "nsfw",
-			Message: "The site is adult content, so no brand data is kept for it."},
-	}
+	return eventschemas.Record{NSFW: true, Restriction: &eventschemas.Restriction{Code: "nsfw",
+		Message: "The site is adult content, so no brand data is kept for it."}}.Normalized()
 }

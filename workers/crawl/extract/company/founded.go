@@ -384,13 +384,9 @@ func (d *dossier) addBareYear(f founding, x prose, confidence float64, weak bool
 
 // bareYears adds the years of one page without a name, if they are the same year.
 func (d *dossier) bareYears() {
-	for _, c := range d.bare {
-		if c.value != d.bare[0].value {
-			d.bare = nil
-			return
-		}
+	if !slices.ContainsFunc(d.bare, func(c claim[int]) bool { return c.value != d.bare[0].value }) {
+		d.founded = append(d.founded, d.bare...)
 	}
-	d.founded = append(d.founded, d.bare...)
 	d.bare = nil
 }
 
@@ -413,13 +409,7 @@ func (d *dossier) slogans(x prose, brand []string) {
 	if d.in.isArticle() || d.in.Inner() {
 		return
 	}
-	description := ""
-	for _, key := range []string{"og:description", "description"} {
-		if description == "" {
-			description = d.in.Page.Meta(key)
-		}
-	}
-	for _, text := range []string{d.in.Page.Title, description} {
+	for _, text := range []string{d.in.Page.Title, d.in.Page.Meta("og:description", "description")} {
 		if len(text) > maxProse || !hasYear(text) {
 			continue
 		}

@@ -273,9 +273,7 @@ func (s *fontSources) typefaces(stacks map[string]float64, kind string, in extra
 			continue
 		}
 		f.runes, f.font.Type, f.method = runes, kind, "css font-family"
-		if f.source == "" {
-			f.source = in.PageURL()
-		}
+		f.source = cmp.Or(f.source, in.PageURL())
 		if at := slices.IndexFunc(out, func(have typeface) bool { return have.font.Name == f.font.Name }); at >= 0 {
 			out[at].runes += runes
 			continue

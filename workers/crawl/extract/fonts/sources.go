@@ -1,6 +1,7 @@
 package fonts
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -151,9 +152,7 @@ func (s *fontSources) face(family string, sources []*url.URL, weights []int) {
 		case adobeHost:
 			f.origin = "adobe"
 		}
-		if f.source == "" {
-			f.source = u.Scheme + "://" + u.Host + "/"
-		}
+		f.source = cmp.Or(f.source, u.Scheme+"://"+u.Host+"/")
 	}
 	if len(weights) == 2 { // both ends of a range, which includes the steps between them
 		for w := (weights[0]/weightStep + 1) * weightStep; w < weights[1]; w += weightStep {

@@ -112,18 +112,12 @@ func trim(b []byte) []byte {
 	for {
 		before := len(b)
 		b = bytes.TrimSpace(b)
-		b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
-		b = bytes.TrimPrefix(b, []byte("<!--"))
-		b = bytes.TrimSuffix(b, []byte("-->"))
-		b = bytes.TrimPrefix(b, []byte("//"))
-		b = bytes.TrimSuffix(b, []byte("//"))
-		b = bytes.TrimPrefix(b, []byte("/*"))
-		b = bytes.TrimSuffix(b, []byte("*/"))
-		b = bytes.TrimPrefix(b, []byte("<![CDATA["))
-		b = bytes.TrimSuffix(b, []byte("]]>"))
-		b = bytes.TrimPrefix(b, []byte("*/"))
-		b = bytes.TrimSuffix(b, []byte("/*"))
-		b = bytes.TrimSuffix(b, []byte(";"))
+		for _, begin := range []string{"\xef\xbb\xbf", "<!--", "//", "/*", "<![CDATA[", "*/"} {
+			b = bytes.TrimPrefix(b, []byte(begin))
+		}
+		for _, end := range []string{"-->", "//", "*/", "]]>", "/*", ";"} {
+			b = bytes.TrimSuffix(b, []byte(end))
+		}
 		if len(b) == before {
 			return b
 		}

@@ -12,14 +12,8 @@ func Seat(text string) (city, state string, country Country, ok bool) {
 	if len(segments) < 2 {
 		return "", "", Country{}, false
 	}
-	var words []string
-	for w := range strings.FieldsSeq(segments[0]) {
-		if !isName(w) && !(len(words) > 0 && particles[strings.ToLower(w)]) {
-			return "", "", Country{}, false
-		}
-		words = append(words, w)
-	}
-	if len(words) == 0 || len(words) > maxCityWords {
+	words := strings.Fields(segments[0])
+	if !nameCity(words) {
 		return "", "", Country{}, false
 	}
 	city = strings.Join(words, " ")
@@ -87,19 +81,20 @@ func Tail(line string) (city string, country Country, ok bool) {
 		if country.Code == "GB" && counties[strings.ToLower(city)] {
 			continue
 		}
-		words := strings.Fields(city)
-		if _, isCountry := byName(city); isCountry {
-			return "", Country{}, false // a list of countries
-		}
-		if len(words) == 0 || len(words) > maxCityWords {
-			return "", Country{}, false
-		}
-		for i, w := range words {
-			if !isName(w) && !(i > 0 && particles[strings.ToLower(w)]) {
-				return "", Country{}, false
-			}
+		if _, isCountry := byName(city); isCountry || !nameCity(strings.Fields(city)) { // or a list of countries
+			break
 		}
 		return city, country, true
 	}
 	return "", Country{}, false
+}
+
+// nameCity reports whether words can be the name of a city.
+func nameCity(words []string) bool {
+	for i, w := range words {
+		if !isName(w) && !(i > 0 && particles[strings.ToLower(w)]) {
+			return false
+		}
+	}
+	return len(words) > 0 && len(words) <= maxCityWords
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
 	"letterhead/workers/crawl/logofinder"
 )
 
@@ -20,13 +22,8 @@ const maxImageBytes = 2 << 20 // limits one image within the report; larger ones
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"address": address, "fate": fate, "size": size, "short": short, "deref": deref,
 	"swatch": func(hex string) template.CSS {
-		if len(hex) != 7 || hex[0] != '#' {
+		if len(hex) != 7 || hex[0] != '#' || strings.Trim(hex[1:], "0123456789abcdef") != "" {
 			return "transparent"
-		}
-		for _, r := range hex[1:] {
-			if !(r >= '0' && r <= '9' || r >= 'a' && r <= 'f') {
-				return "transparent"
-			}
 		}
 		return template.CSS(hex) //nolint:gosec // seven characters of hexadecimal
 	},
@@ -55,32 +52,13 @@ func (c Crawl) logo(formats []eventschemas.Asset) template.URL {
 
 // mediaTypes are the media types of the stored formats. A vector was rebuilt from an
 // allow-list, and browsers do not run scripts in img elements.
-var mediaTypes = map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp",
-	"jpeg": "image/jpeg"}
+var mediaTypes = map[imaging.Format]string{imaging.SVG: "image/svg+xml", imaging.PNG: "image/png",
+	imaging.WebP: "image/webp", imaging.JPEG: "image/jpeg"}
 
 func (c Crawl) file(id string) template.URL {
 	data := c.Result.Files[id]
 	if len(data) == 0 || len(data) > maxImageBytes {
 		return ""
 	}
-	return template.URL(fmt.Sprintf("data:%s;base64,%s", mediaTypes[c.format(id)], base64.StdEncoding.EncodeToString(data))) //nolint:gosec // our own files
-}
-
-// format returns the format of a stored file.
-func (c Crawl) format(id string) string {
-	for _, l := range c.Result.Record.Logos {
-		for _, f := range l.Formats {
-			if f.ID == id {
-				return f.Format
-			}
-		}
-	}
-	for _, i := range c.Result.Record.Images {
-		for _, f := range i.Formats {
-			if f.ID == id {
-				return f.Format
-			}
-		}
-	}
-	return "png"
+	return template.URL(fmt.Sprintf("data:%s;base64,%s", mediaTypes[imaging.Sniff(data)], base64.StdEncoding.EncodeToString(data))) //nolint:gosec // our own files
 }

@@ -59,16 +59,7 @@ func (c Crawl) fields() []field {
 func (c Crawl) trials() (shown []logofinder.Trial, more int) {
 	shown = slices.Clone(c.Result.Trials)
 	slices.SortStableFunc(shown, func(a, b logofinder.Trial) int {
-		if x, y := a.Chosen >= 0, b.Chosen >= 0; x != y {
-			if x {
-				return -1
-			}
-			return 1
-		}
-		if a.Chosen >= 0 {
-			return cmp.Compare(a.Chosen, b.Chosen)
-		}
-		return cmp.Compare(b.Score, a.Score)
+		return cmp.Or(cmp.Compare(uint(a.Chosen), uint(b.Chosen)), cmp.Compare(b.Score, a.Score)) // -1 is the largest
 	})
 	if len(shown) > maxTrials {
 		more = len(shown) - maxTrials

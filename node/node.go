@@ -130,6 +130,11 @@ func newNode(cfg config.Config, lock *datafolder.Lock, o Options, logLevel strin
 	n.health = &health{stores: n.Stores, run: n.run, metrics: metrics}
 	n.drawing = &drawing{config: cfg, parts: o.Parts, stores: n.Stores, memory: membudget.New(0), logger: logger,
 		metrics: metrics, life: life}
+	n.drawing.built = func(ctx context.Context) {
+		if !cfg.Shared() { // in a cluster other nodes build
+			_ = n.Operations.Reads.CatchUp(ctx) // a stopped read model or node is not waited for
+		}
+	}
 	n.auditor = sync.OnceValues(n.newAuditor)
 	n.hasCheckpoint = make(chan struct{})
 	n.checkpointed = sync.OnceFunc(func() { close(n.hasCheckpoint) })

@@ -230,7 +230,12 @@ func openCrawler(_ context.Context, n *Node) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := []part{{"crawler", consumer.Run}}
+	parts := []part{{"crawler", func(ctx context.Context) error {
+		if err := n.drawing.await(ctx); err != nil { // a crawl that cannot draw vectors would choose worse logos
+			return err
+		}
+		return consumer.Run(ctx)
+	}}}
 	if n.Config.Shared() && n.Config.Starter {
 		parts = append(parts, n.starter().once()) // crawlers may write assets
 	}

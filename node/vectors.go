@@ -25,9 +25,10 @@ import (
 )
 
 // vectors draws SVG files once the renderer's module is compiled, which takes about a second on a first start. A node
-// compiles it while its other parts start, and is ready when both are done.
+// is ready when that is done too.
 type vectors struct {
 	ready    chan struct{}
+	stop     context.CancelFunc // ends the wait before compiling
 	renderer *resvg.Renderer
 	err      error
 }
@@ -41,6 +42,9 @@ type drawing struct {
 	logger  *slog.Logger
 	metrics telemetry.Metrics
 	life    *lifecycle
+	// built returns when the read models of a node in a folder are built. Compiling the renderer takes 250 MB, and so
+	// does building them; they do not need it at once.
+	built func(context.Context)
 
 	mu      sync.Mutex
 	vectors *vectors       // nil until something is drawn, and with Parts.Vectors
@@ -56,7 +60,7 @@ func (d *drawing) open() {
 
 func (d *drawing) openRenderer() {
 	if d.vectors == nil {
-		d.vectors = openVectors(filepath.Join(d.config.CachePath(), "resvg"), d.logger, d.life.kill)
+		d.vectors = openVectors(filepath.Join(d.config.CachePath(), "resvg"), d.built, d.logger, d.life.kill)
 		d.life.closing(d.vectors.close)
 	}
 }
@@ -100,12 +104,18 @@ func (n *Node) removeDrawn() {
 	}
 }
 
-// openVectors compiles the renderer in the background, with a cache in a folder. It calls failed if that is impossible,
-// because a node that cannot draw vectors would silently find worse logos.
-func openVectors(cache string, logger *slog.Logger, failed func(error)) *vectors {
-	v := &vectors{ready: make(chan struct{})}
+// openVectors compiles the renderer in the background, with a cache in a folder, once wait returns. It calls failed if
+// that is impossible, because a node that cannot draw vectors would silently find worse logos.
+func openVectors(cache string, wait func(context.Context), logger *slog.Logger, failed func(error)) *vectors {
+	ctx, stop := context.WithCancel(context.Background())
+	v := &vectors{ready: make(chan struct{}), stop: stop}
 	go func() {
 		defer close(v.ready)
+		if wait(ctx); ctx.Err() != nil {
+			v.err = ctx.Err()
+			return
+		}
+		debug.FreeOSMemory() // of the builds
 		// Compiling ends by itself, and needs no context.
 		if v.renderer, v.err = resvg.New(context.Background(), resvg.Config{CacheDir: cache}); v.err != nil {
 			logger.Error("vectors cannot be drawn", "error", v.err)
@@ -144,6 +154,7 @@ func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGB
 const closeTime = 10 * time.Second
 
 func (v *vectors) close() error {
+	v.stop()
 	<-v.ready
 	if v.renderer == nil {
 		return nil

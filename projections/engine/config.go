@@ -14,11 +14,11 @@ import (
 const (
 	// DefaultBatchEvents limits the events that a catch-up loop folds in one transaction. With more of them the writer
 	// is blocked longer, and more of them are in memory.
-	DefaultBatchEvents = 10_000
+	DefaultBatchEvents = 5_000
 	// maxBatchBytes ends a batch early if its events are large.
 	maxBatchBytes = 32 << 20
 	// pageEvents limits the events of one read of the log.
-	pageEvents = 4096
+	pageEvents = 1024
 	// pagesAhead is the number of pages that are read and decoded while one batch is folded and another written, so
 	// that neither processor waits for the other.
 	pagesAhead = 2

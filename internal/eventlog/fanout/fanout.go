@@ -31,7 +31,7 @@ const (
 	keptEvents = 16384
 	keptBytes  = 16 << 20
 	// pageEvents bounds the events of one batch.
-	pageEvents = 4096
+	pageEvents = 1024
 	// The reader retries to find the end of the log after a delay that doubles from the first to the last.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second

@@ -217,6 +217,11 @@ func TestDocument_SuitsCodeGenerators(t *testing.T) {
 			if o.Method == http.MethodHead && len(r.Contents) > 0 {
 				t.Errorf("%s, status %d: declares a body, which generators read as JSON", o.ID, r.Status)
 			}
+			for _, c := range r.Contents {
+				if c.Schema == nil && !strings.HasPrefix(c.Type, "image/") {
+					t.Errorf("%s, status %d: %s has no schema, so the body's type is unknown in every form", o.ID, r.Status, c.Type)
+				}
+			}
 			// If two parts define one field the second wins: it must include all of the first.
 			if len(r.Codes()) == 0 {
 				continue

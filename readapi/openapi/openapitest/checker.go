@@ -348,3 +348,6 @@ func codeOf(response *openapi.Response, a Answer) string {
 	}
 	return body.Error.Code
 }
+
+// A page is compared as text.
+func init() { openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.FileBodyDecoder) }

@@ -31,7 +31,7 @@ BENCH_REPLAY_EVENTS ?= 1000000
 ACCOUNTING := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/letterhead-accounting
 export PATH := $(PATH):$(ACCOUNTING)/bin
 
-.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release manual test-packages vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows vuln vulndb toolchain fuzz conformance bench bench-logos compare lab lab-cluster accuracy logo-sheet background-sheet tour pages notice starter accounting-tools clean help
+.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release manual test-packages vet lint lint-openapi lint-client client lint-deploy lint-tools lint-tools-all lint-workflows vuln vulndb toolchain fuzz conformance bench bench-logos compare lab lab-cluster accuracy logo-sheet background-sheet tour pages notice starter accounting-tools clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -108,6 +108,15 @@ REDOCLY  := @redocly/cli@2.77.0
 lint-openapi: ## Spectral and Redocly on the API description (npx and its registry)
 	@if command -v npx >/dev/null; then readapi/openapi/lint.sh $(SPECTRAL) $(REDOCLY); else echo "npx is missing: the API description was not linted"; fi
 
+# The description as a service serves it.
+CLIENT_DESCRIPTION := $(CURDIR)/clients/typescript/build/openapi.json
+client lint-client: build
+	@mkdir -p $(dir $(CLIENT_DESCRIPTION))
+	@go test ./readapi/openapi -run '^TestClient_' -count=1 -description $(CLIENT_DESCRIPTION) >/dev/null
+	@clients/typescript/check.sh $(if $(filter client,$@),--renew) $(CLIENT_DESCRIPTION) $(CURDIR)/$(BIN)
+client: ## Renew the types of the client for TypeScript, compile and test it (npm and its registry)
+lint-client: ## Check that the types of the client for TypeScript are current, compile and test it (npm and its registry)
+
 lint-deploy: ## Check docker-compose.yml and deploy/ with Go, and with promtool, haproxy and python3 if installed
 	@deploy/lint/lint.sh
 
@@ -134,6 +143,7 @@ lint-tools: ## Fetch the tools of lint
 lint-tools-all: lint-tools ## Fetch the tools of all linters
 	go run $(ACTIONLINT) -version
 	@if command -v npx >/dev/null; then readapi/openapi/lint.sh --fetch $(SPECTRAL) $(REDOCLY); fi
+	@clients/typescript/check.sh --fetch
 	@deploy/lint/lint.sh --fetch
 
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
@@ -145,7 +155,7 @@ lint-workflows: ## actionlint on .github/workflows
 # fuzz target. PREVIOUS may name the binary of another release, which bench measures beside this one.
 PREVIOUS ?=
 MIXED ?= -requests 200000 -faults 40
-verify: build lint lint-openapi lint-deploy lint-workflows vuln ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
+verify: build lint lint-openapi lint-client lint-deploy lint-workflows vuln ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
 	-$(MAKE) accounting-tools
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && export LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch; fi && \
 	  $(MAKE) test TEST_FLAGS='-timeout 40m' && $(MAKE) race && \
@@ -232,7 +242,7 @@ starter: ## Rebuild the starter index from the unpacked packages (see tools/star
 	go run ./tools/starter -h
 
 clean: ## Remove what was built; ./data stays
-	rm -rf bin reports $(DIST)
+	rm -rf bin reports $(DIST) clients/typescript/build clients/typescript/dist
 
 LAB_SOURCE ?= ../shared/lab
 LAB_RUN ?= .

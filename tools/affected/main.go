@@ -34,6 +34,7 @@ var linters = []struct {
 	files  *regexp.Regexp
 }{
 	{"lint-openapi", regexp.MustCompile(`^(Makefile|readapi/openapi/.*|adminapi/openapi\.yaml)$`)},
+	{"lint-client", regexp.MustCompile(`^(Makefile|readapi/openapi/openapi\.yaml|clients/.*)$`)},
 	{"lint-deploy", regexp.MustCompile(`^(Makefile|docker-compose\.yml|deploy/.*|cmd/letterhead/deploy.*)$`)},
 	{"lint-workflows", regexp.MustCompile(`^(Makefile|\.github/workflows/.*)$`)},
 	{"vuln", regexp.MustCompile(`^(Makefile|(tools/)?go\.mod)$`)},

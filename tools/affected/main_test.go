@@ -38,10 +38,11 @@ func TestDivide_ByChangedFiles(t *testing.T) {
 
 func TestNeeded_ByChangedFiles(t *testing.T) {
 	for _, tc := range []struct{ changed, targets []string }{
-		{[]string{"readapi/openapi/openapi.yaml", "readapi/a.go"}, []string{"lint-openapi"}},
+		{[]string{"readapi/openapi/openapi.yaml", "readapi/a.go"}, []string{"lint-openapi", "lint-client"}},
+		{[]string{"clients/typescript/src/client.ts"}, []string{"lint-client"}},
 		{[]string{"docs/api.md"}, nil},
 		{[]string{"tools/go.mod", "deploy/Dockerfile"}, []string{"lint-deploy", "vuln"}},
-		{nil, []string{"lint-openapi", "lint-deploy", "lint-workflows", "vuln"}},
+		{nil, []string{"lint-openapi", "lint-client", "lint-deploy", "lint-workflows", "vuln"}},
 	} {
 		if got := needed(tc.changed); !reflect.DeepEqual(got, tc.targets) {
 			t.Errorf("%q needs %q, want %q", tc.changed, got, tc.targets)

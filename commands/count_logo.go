@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/usage"
 	"letterhead/internal/eventlog"
@@ -42,6 +44,20 @@ func (d *QuotaWriter) CountLogo(ctx context.Context, accountID string, at time.T
 // appended, and a writer that has forgotten the account or is killed loses it.
 func (d *QuotaWriter) ReturnLogo(accountID string, at time.Time) {
 	d.logos.putBack(allotmentOf{account: accountID, month: usage.MonthOf(at)})
+}
+
+// CountKeylessCrawl counts one crawl for a request without a key against the limit of the day of at, UTC, as CountLogo
+// counts a logo of an account. Errors: those of CountLogo.
+func (d *QuotaWriter) CountKeylessCrawl(ctx context.Context, at time.Time, limit int64) error {
+	return d.CountLogo(ctx, keylessOn(at), at, limit)
+}
+
+// ReturnKeylessCrawl returns the crawl that CountKeylessCrawl counted at the same time and that was not requested.
+func (d *QuotaWriter) ReturnKeylessCrawl(at time.Time) { d.ReturnLogo(keylessOn(at), at) }
+
+// keylessOn returns the id under which the crawls of a day are counted. No account has it.
+func keylessOn(at time.Time) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("urn:letterhead:keyless-crawls/"+at.UTC().Format(time.DateOnly))).String()
 }
 
 // logoCommand allots one logo request, and some ahead.

@@ -314,3 +314,25 @@ func TestCountLogo_AbandonedAmbiguousAppend_ServesNothing(t *testing.T) {
 		}
 	})
 }
+
+// The limit holds across restarts and nodes, and begins again each day.
+func TestCountKeylessCrawl_LimitOfTheDay_IsServedExactly(t *testing.T) {
+	w := newWorld(t)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	count := func(d *QuotaWriter, at time.Time, n int) {
+		t.Helper()
+		for range n {
+			w.must(d.CountKeylessCrawl(t.Context(), at, 5))
+		}
+	}
+	first := w.quota(streamwriter.Config{Shared: true})
+	count(first, noon, 3)
+	first.ReturnKeylessCrawl(noon)
+	count(first, noon, 1)
+	restarted := w.quota(streamwriter.Config{Shared: true})
+	count(restarted, noon, 2)
+	usedUp(t, restarted.CountKeylessCrawl(t.Context(), noon.Add(11*time.Hour), 5), 5)
+	usedUp(t, first.CountKeylessCrawl(t.Context(), noon, 5), 5)
+	count(restarted, noon.Add(12*time.Hour), 5)
+	usedUp(t, restarted.CountKeylessCrawl(t.Context(), noon.Add(13*time.Hour), 5), 5)
+}

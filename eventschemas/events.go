@@ -147,7 +147,8 @@ type UsageTicked struct {
 
 // LogosAllotted reserves logo requests of an account's monthly allowance, on usage-<account>-<YYYYMM>. It is
 // durable before any of the requests is served with the rights of a key, and may cover future requests.
-// UsageTicked records how many requests arrived.
+// UsageTicked records how many requests arrived. It also reserves crawls of a day for requests without a key, under an id
+// that is no account's.
 type LogosAllotted struct {
 	Requests int64 `json:"requests"`
 }

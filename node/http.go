@@ -149,7 +149,7 @@ func (n *Node) apiConfig() readapi.Config {
 	return readapi.Config{
 		BaseURL: n.Config.BaseURL, BillingURL: n.Config.BillingURL, UserAgent: n.Config.UserAgent, Plans: n.Plans,
 		LogoHost: n.Config.LogoHost, LogoHosts: logoHosts(n.Config), LogosPerAddress: int64(n.Config.LogosPerAddress),
-		UnlimitedLogos: n.Config.UnlimitedLogos, LogoTimeout: n.Config.LogoTimeout, TrustedProxies: n.Config.TrustedProxies,
+		UnlimitedLogos: n.Config.UnlimitedLogos, KeylessCrawls: int64(n.Config.KeylessCrawls), LogoTimeout: n.Config.LogoTimeout, TrustedProxies: n.Config.TrustedProxies,
 		CrawlTimeout: n.Config.CrawlTimeout,
 		BatchTimeout: n.Config.BatchTimeout, CrawlsPerMinute: n.Config.CrawlsPerMinute,
 		Logger: n.logger, Registerer: n.metrics, Now: n.Stores.clock.Now,

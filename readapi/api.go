@@ -51,6 +51,7 @@ type Config struct {
 	LogoHosts       []LogoHost     // further ones, with their profiles
 	LogosPerAddress int64          // logos in a minute of an address without a key, at profiles; 0 = no limit
 	UnlimitedLogos  []netip.Prefix // addresses without such a limit
+	KeylessCrawls   int64          // crawls in a day, UTC, for requests without a key at profiles; 0 = none
 	LogoTimeout     time.Duration  // how long a logo waits for a live crawl
 	TrustedProxies  []netip.Prefix // whose X-Forwarded-For identifies the visitor
 
@@ -197,7 +198,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 			CrawlsPerMinute: cfg.CrawlsPerMinute, Logger: cfg.Logger, Now: cfg.Now,
 		}, lookup.Parts{
 			Credits: deps.Credits, Brands: deps.Brands, Index: deps.Index, Changes: deps.Changes,
-			Counters: deps.Counters, CaughtUp: deps.CaughtUp,
+			Counters: deps.Counters, Keyless: deps.Quotas, CaughtUp: deps.CaughtUp,
 		}),
 	}
 	var err error

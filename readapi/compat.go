@@ -55,7 +55,7 @@ func validateHosts(c Config, own string) error {
 		case slices.ContainsFunc(hosts[:i], func(o profileHost) bool { return o.name == h.name && (o.port == "" || o.port == h.port) }):
 			errs = append(errs, fmt.Errorf("API: the host of logos %q has two profiles; keep one of them", h.name))
 		case !slices.Contains(logo.Profiles, h.profile):
-			errs = append(errs, fmt.Errorf("API: the profile of the host of logos %q does not exist; profiles are %s", h.name, profileNames()))
+			errs = append(errs, fmt.Errorf("API: the profile of the host of logos %q does not exist; profiles are %s", h.name, profileNames))
 		case h.key != "" && (err != nil || key.Kind != apikey.Publishable):
 			errs = append(errs, fmt.Errorf(
 				"API: the key of the host of logos %q is no publishable key, which begins with lh_pk_", h.name))
@@ -64,13 +64,8 @@ func validateHosts(c Config, own string) error {
 	return errors.Join(errs...)
 }
 
-func profileNames() string {
-	names := make([]string, len(logo.Profiles))
-	for i, p := range logo.Profiles {
-		names[i] = string(p)
-	}
-	return strings.Join(names, ", ")
-}
+// profileNames has commas between the names.
+var profileNames = strings.ReplaceAll(strings.Trim(fmt.Sprint(logo.Profiles), "[]"), " ", ", ")
 
 // hostOfLogos returns the host of logos that a Host header names, or nil.
 func (a *API) hostOfLogos(sent string) *profileHost {
@@ -82,35 +77,31 @@ func (a *API) hostOfLogos(sent string) *profileHost {
 	return nil
 }
 
-// profiled returns the profile that a request asks for, by its host or its path, and the path after it. ok is false for
-// /logo on the host of the API.
-func (x *exchange) profiled() (p profileHost, path string, ok bool) {
+// findProfile sets the profile that a request asks for, by its host or its path, and returns the path after it.
+func (x *exchange) findProfile() (path string) {
 	path = x.request.URL.EscapedPath()
-	if h := x.api.hostOfLogos(x.request.Host); h != nil {
-		return *h, strings.TrimPrefix(path, "/"), true
+	if x.profile = x.api.hostOfLogos(x.request.Host); x.profile != nil {
+		return strings.TrimPrefix(path, "/")
 	}
-	path, ok = strings.CutPrefix(path, compatPath)
+	path, ok := strings.CutPrefix(path, compatPath)
 	name, path, _ := strings.Cut(path, "/")
-	return profileHost{profile: logo.Profile(name)}, path, ok
+	if ok {
+		x.profile = &profileHost{profile: logo.Profile(name)}
+	}
+	return path
 }
 
+// aside reports whether a request does not wait for a crawl: its miss is one that the clients of the profile expect.
+func (x *exchange) aside() bool { return x.profile != nil && x.profile.profile != logo.Brandfetch }
+
 // parseShape parses a request in the form of a profile. public is false for names that can have no brand.
-func (x *exchange) parseShape(p profileHost, path string) (named logo.Identifier, id brand.Identifier, o logo.Options,
+func (x *exchange) parseShape(p logo.Profile, path string) (named logo.Identifier, id brand.Identifier, o logo.Options,
 	public bool, err error) {
-	missing := func(text string) error {
-		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Text: text}
-	}
 	first, _, _ := strings.Cut(path, "/")
-	switch {
-	case !slices.Contains(logo.Profiles, p.profile):
-		return named, id, o, false, missing("This profile does not exist. Profiles are " + profileNames() + ".")
-	case noLogo[strings.ToLower(first)]:
-		return named, id, o, false, missing("This path has no logo. See docs/use-it-with.md for the paths of each profile.")
-	}
-	named, o, ok := p.profile.ParseShape(path, x.request.URL.RawQuery)
-	if !ok {
-		return named, id, o, false, missing(
-			"The profile " + string(p.profile) + " has no such path. See docs/use-it-with.md for the paths of each profile.")
+	named, o, ok := p.ParseShape(path, x.request.URL.RawQuery)
+	if !ok || noLogo[strings.ToLower(first)] {
+		return named, id, o, false, &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Text: "There is no such path of a " +
+			"profile. Profiles are " + profileNames + "; see docs/use-it-with.md for their paths."}
 	}
 	if named.Kind != logo.Domain {
 		return named, id, o, true, nil
@@ -124,15 +115,14 @@ func (x *exchange) parseShape(p profileHost, path string) (named logo.Identifier
 var cacheLocal = []string{"public, max-age=86400"}
 
 // drawUnnamed answers for a name that can have no brand. It counts against the address's limit, whatever key was sent.
-func (x *exchange) drawUnnamed(ctx context.Context, name string, o logo.Options) (err error) {
+func (x *exchange) drawUnnamed(ctx context.Context, name string, o logo.Options) error {
 	if problem := x.checked(func(ctx context.Context) *Problem { return x.limitAddress(ctx, x.visitor()) }); problem != nil {
 		return problem
 	}
-	image, found := logo.Image{Fallback: logo.Transparent}, logoBrand{local: true}
-	if _, ok := missOf(o.Fallback); !ok {
-		if image, err = x.api.Logos.Draw(ctx, logo.Brand{Domain: name, Name: name}, o); err != nil {
-			return err
-		}
+	found := logoBrand{Brand: logo.Brand{Domain: name, Name: name}, local: true}
+	image, err := x.api.Logos.Draw(ctx, found.Brand, o)
+	if err != nil {
+		return err
 	}
 	x.noteLogo(image, found, logoCaller{})
 	return x.sendImage(image, found, o, logoCaller{})
@@ -156,7 +146,7 @@ func missOf(f logo.Fallback) (logo.Image, bool) {
 
 // logoLimit returns the logos in a minute of an address without a key; 0 = no limit. Only profiles have other limits.
 func (x *exchange) logoLimit() int64 {
-	if _, _, ok := x.profiled(); !ok {
+	if x.profile == nil {
 		return plan.KeylessLogosPerMinute
 	}
 	if client := wholeAddress(x.request, x.api.TrustedProxies); isTrusted(client, x.api.UnlimitedLogos) {

@@ -36,8 +36,8 @@ type exchange struct {
 	plain      bool // errors are plain text, not the error body
 	rpc        bool // errors are JSON-RPC errors, not the error body
 
-	hostKey    string // the key of the host of logos, for requests without one
-	identifier string // of the brand in the path, if the router was not asked
+	profile    *profileHost // of a request for a logo; nil at /logo on the host of the API
+	identifier string       // of the brand in the path, if the router was not asked
 
 	problem *Problem
 	domain  string      // for the log

@@ -58,10 +58,10 @@ func (x *exchange) admitLogo() (logoCaller, *Problem) {
 	out := logoCaller{Address: x.visitor()}
 	problem := x.checked(func(ctx context.Context) *Problem {
 		sent, status := logoKey(x.request)
-		if sent == "" && status == "" && x.hostKey != "" { // whose account must not be used up from one address
+		if sent == "" && status == "" && x.profile != nil && x.profile.key != "" { // whose account must not be used up from one address
 			problem := x.limitAddress(ctx, out.Address)
 			if problem == nil {
-				problem = x.useLogoKey(ctx, x.hostKey, &out)
+				problem = x.useLogoKey(ctx, x.profile.key, &out)
 			}
 			out.KeyStatus, out.unkeyed = "", !out.Keyed // the visitor sent no key
 			return problem

@@ -34,6 +34,7 @@ func (a *API) routeLogos(r *mux.Router) {
 var (
 	cacheLogo         = []string{"public, max-age=86400, s-maxage=604800, stale-while-revalidate=86400"}
 	cacheFallback     = []string{"public, max-age=900, s-maxage=3600"}
+	cacheSoon         = []string{"public, max-age=10"} // a crawl takes about as long
 	cacheBesideStatus = []string{"private, max-age=60"}
 	varyAccept        = []string{"Accept"}
 )
@@ -89,7 +90,7 @@ type logoBrand struct {
 func (x *exchange) drawLogo(
 	whole, quick context.Context, who logoCaller, named logo.Identifier, options logo.Options,
 ) error {
-	q := lookup.LogoQuery{Address: who.Address}
+	q := lookup.LogoQuery{Address: who.Address, Request: x.command(), Aside: x.aside() || !who.Keyed}
 	switch named.Kind {
 	case logo.Domain:
 		q.Domain = named.Name
@@ -97,7 +98,9 @@ func (x *exchange) drawLogo(
 		q.Symbol = named.Name
 	}
 	if who.Keyed {
-		q.AccountID, q.Request = who.Caller.AccountID, x.command()
+		q.AccountID = who.Caller.AccountID
+	} else if x.profile != nil && x.profile.key == "" {
+		q.KeylessCrawls, q.Request.Actor = x.api.KeylessCrawls, "system:keyless-logos"
 	}
 	filled := x.api.Filled() // before the index is read: events between the two would be missed
 	answer, err := x.api.lookup.Logo(whole, quick, q)
@@ -127,12 +130,11 @@ func (x *exchange) drawLogo(
 // that it was parsed as: the separate host accepts what a look-up accepts, and /logo on the host of the API only
 // domains. public is false for a name that can have no brand, which only profiles answer.
 func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o logo.Options, public bool, err error) {
-	p, path, hosted := x.profiled()
-	x.hostKey = p.key
-	if hosted && p.profile != logo.Brandfetch {
-		return x.parseShape(p, path)
+	path := x.findProfile()
+	if x.aside() {
+		return x.parseShape(x.profile.profile, path)
 	}
-	address, published, ok := x.logoAddress(path, hosted)
+	address, published, ok := x.logoAddress(path, x.profile != nil)
 	if !ok {
 		return named, id, o, false, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
 			Text: "This path does not exist. Logos are at /{domain}, for example /github.com."}
@@ -171,6 +173,8 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 	switch {
 	case found.local:
 		h["Cache-Control"] = cacheLocal
+	case found.crawl.Temporary() && !found.early && (x.aside() || !who.Keyed):
+		h["Cache-Control"] = cacheSoon
 	case found.crawl.Temporary(), found.early && p.Fallback != "":
 		h["Cache-Control"] = cacheNever
 	case who.KeyStatus != "", who.unkeyed && p.Fallback != "":

@@ -14,6 +14,7 @@ import (
 	"letterhead/projections/search"
 	"letterhead/projections/usage"
 	"letterhead/readapi/logo"
+	"letterhead/readapi/lookup"
 )
 
 // Interfaces of the other parts, reduced to the methods used here. Their own packages document each
@@ -21,6 +22,7 @@ import (
 type (
 	// Quotas counts searches and logos durably, within the plan; *commands.QuotaWriter.
 	Quotas interface {
+		lookup.Keyless
 		CountSearch(ctx context.Context, accountID string, at time.Time, limit int64) (used int64, err error)
 		CountLogo(ctx context.Context, accountID string, at time.Time, limit int64) error
 		ReturnLogo(accountID string, at time.Time)

@@ -66,6 +66,7 @@ type Config struct {
 	LogoHosts       []LogoHost     // further ones, in the forms of other services
 	LogosPerAddress int            // a minute, at those forms; 0 = no limit
 	UnlimitedLogos  []netip.Prefix // addresses without that limit
+	KeylessCrawls   int            // in a day, for requests without a key in those forms
 	LogoTimeout     time.Duration  // how long a logo waits for a live crawl
 	LogoCacheBytes  int64          // memory cache for drawn logos
 	TrustedProxies  []netip.Prefix // proxies whose X-Forwarded-For is trusted
@@ -401,6 +402,11 @@ func Settings() []Setting {
 		{"LETTERHEAD_UNLIMITED_LOGOS", "none", "",
 			"comma-separated addresses or networks without LETTERHEAD_LOGOS_PER_ADDRESS, such as those of your own applications",
 			networks(func(c *Config) *[]netip.Prefix { return &c.UnlimitedLogos })},
+		{
+			"LETTERHEAD_KEYLESS_CRAWLS", "0", "",
+			"crawls of unknown domains in a day (UTC) for all requests without a key together, in the forms of other services; 0 = none",
+			number(0, 1_000_000, func(c *Config) *int { return &c.KeylessCrawls }),
+		},
 		{
 			"LETTERHEAD_LOGO_TIMEOUT", "4s", "",
 			"how long a logo request with a key waits for the crawl of a new domain before it gets the fallback",

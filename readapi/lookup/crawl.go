@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"letterhead/commands"
@@ -34,13 +35,14 @@ type crawlQuery struct {
 	domain  string
 	cause   string       // brand.CauseLookup …
 	limits  []crawlLimit // of the caller
+	keyless int64        // limit of the day's crawls for callers without a key; 0 for one with a key
 }
 
 // crawl returns the record in the brand's stream if only the index lags, or else the result of a running crawl or a new
 // one, which continues when ctx ends. The work before the crawl is limited by quick. A crawl turns paid into a hold;
 // paid is nil for a logo.
 //
-// Errors: *LimitError; *CrawlError, ErrNotCrawled, *brand.RememberedError, brand.ErrWithdrawn;
+// Errors: *LimitError, commands.ErrQuotaExceeded; *CrawlError, ErrNotCrawled, *brand.RememberedError, brand.ErrWithdrawn;
 // ratelimit.ErrUnavailable; those of Credits, of the log and of the database; ctx.Err().
 func (s *Service) crawl(ctx, quick context.Context, q crawlQuery, paid *payment) (found, error) {
 	// Registered before anything else, so that no outcome can be missed.
@@ -65,7 +67,7 @@ func (s *Service) crawl(ctx, quick context.Context, q crawlQuery, paid *payment)
 	}
 	if paid != nil {
 		if err := s.hold(quick, paid, q.domain, s.timeLeft(next.crawl)); err != nil {
-			units.returnAll(ctx)
+			units.giveBack(ctx, false)
 			return found{}, err
 		}
 	}
@@ -131,11 +133,11 @@ func (s *Service) request(ctx context.Context, q crawlQuery, units *units) (step
 	switch {
 	case err == nil:
 		if crawl.Joined {
-			units.returnServiceUnit(ctx)
+			units.giveBack(ctx, true)
 		}
 		return step{crawl: crawl}, nil
 	case errors.Is(err, brand.ErrAlreadyKnown):
-		units.returnAll(ctx)
+		units.giveBack(ctx, false)
 		state, err := s.brands.State(ctx, q.domain)
 		if err != nil {
 			return step{}, err
@@ -145,7 +147,7 @@ func (s *Service) request(ctx context.Context, q crawlQuery, units *units) (step
 		}
 		return s.knownIn(state), nil
 	case errors.Is(err, brand.ErrWithdrawn), errors.As(err, new(*brand.RememberedError)):
-		units.returnAll(ctx)
+		units.giveBack(ctx, false)
 	default:
 		// It is unknown whether the crawl was requested, so its units stay taken: a limit is an upper bound.
 	}
@@ -204,24 +206,35 @@ func (s *Service) timeLeft(crawl commands.Crawl) time.Duration {
 
 // units are the units that a request took of the live-crawl limits.
 type units struct {
-	service *Service
-	taken   []takenUnit
+	logger *slog.Logger
+	taken  []takenUnit
 }
 
 type takenUnit struct {
-	key      ratelimit.Key
-	decision ratelimit.Decision
+	scope    string
+	starting bool // taken only by the caller who starts a crawl
+	give     func(context.Context) error
 }
 
 // takeUnits takes a unit of each of the caller's limits, and one of the service's live crawls unless
 // the crawl is already running. Errors: *LimitError; for a logo always ratelimit.ErrUnavailable, for a look-up also
-// ctx.Err(). Then nothing is taken.
+// ctx.Err(); without a key those of Keyless. Then nothing is taken.
 func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*units, error) {
+	u := &units{logger: s.config.Logger}
+	if q.keyless > 0 && !joins { // first, because it rejects at no cost once the day's crawls are used up
+		at := s.config.Now()
+		if err := s.keyless.CountKeylessCrawl(ctx, at, q.keyless); err != nil {
+			return nil, err
+		}
+		u.taken = append(u.taken, takenUnit{"keyless-crawls", true, func(context.Context) error {
+			s.keyless.ReturnKeylessCrawl(at)
+			return nil
+		}})
+	}
 	limits := q.limits
 	if !joins {
 		limits = append(limits, crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)})
 	}
-	u := &units{service: s}
 	for _, limit := range limits {
 		decision, err := s.counters.Take(ctx, limit.key, 1, limit.max)
 		switch {
@@ -231,34 +244,27 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 			err = fmt.Errorf("take units of the logo crawls: %w: %w", ratelimit.ErrUnavailable, err)
 		}
 		if err != nil {
-			u.returnAll(ctx)
+			u.giveBack(ctx, false)
 			return nil, err
 		}
-		u.taken = append(u.taken, takenUnit{limit.key, decision})
+		u.taken = append(u.taken, takenUnit{limit.key.Scope, limit.key == serviceCrawls, func(ctx context.Context) error {
+			return s.counters.Give(ctx, limit.key, 1, decision)
+		}})
 	}
 	return u, nil
 }
 
-// returnAll returns the units of a crawl that turned out not to be needed. It takes at most ReturnWithin:
-// the domain's lock and the answer wait for it.
-func (u *units) returnAll(ctx context.Context) { u.giveBack(ctx, u.taken) }
-
-// returnServiceUnit returns the unit that only the caller who starts a crawl takes.
-func (u *units) returnServiceUnit(ctx context.Context) {
-	for _, t := range u.taken {
-		if t.key == serviceCrawls {
-			u.giveBack(ctx, []takenUnit{t})
-		}
-	}
-}
-
-func (u *units) giveBack(ctx context.Context, back []takenUnit) {
+// giveBack returns the units of a crawl that turned out not to be needed, or only those for starting it. It takes at
+// most ReturnWithin: the domain's lock and the answer wait for it.
+func (u *units) giveBack(ctx context.Context, onlyStarting bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReturnWithin) // also after the request's end
 	defer cancel()
-	for _, t := range back {
-		if err := u.service.counters.Give(ctx, t.key, 1, t.decision); err != nil {
-			u.service.config.Logger.WarnContext(ctx, "unit of a live-crawl limit is not returned",
-				"scope", t.key.Scope, "error", err)
+	for _, t := range u.taken {
+		if onlyStarting && !t.starting {
+			continue
+		}
+		if err := t.give(ctx); err != nil {
+			u.logger.WarnContext(ctx, "unit of a live-crawl limit is not returned", "scope", t.scope, "error", err)
 		}
 	}
 }

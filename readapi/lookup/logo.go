@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
@@ -12,7 +13,8 @@ import (
 	"letterhead/projections/brands"
 )
 
-// Counters of the live crawls that logo requests start or wait for, by account and by the caller's IP address.
+// Counters of the live crawls that logo requests start or wait for, by account, where callers without a key count as one
+// account, and by the caller's IP address.
 const (
 	scopeLogoCrawls         = "logo-crawls"
 	scopeLogoCrawlAddresses = "logo-crawl-addresses"
@@ -23,15 +25,11 @@ type LogoQuery struct {
 	Request   commands.Request
 	Domain    string // registrable; "" if the brand is named by Symbol, or by nothing that the index has
 	Symbol    string // of the company's shares, bare or qualified by the exchange
-	AccountID string // of the key; "" for a caller who may not cause a crawl
-	Address   string // the caller's, as limits count it
-}
-
-func (q LogoQuery) limits() []crawlLimit {
-	return []crawlLimit{
-		{key: ratelimit.Key{Scope: scopeLogoCrawls, ID: q.AccountID}, max: plan.LogoCrawlsPerMinute},
-		{key: ratelimit.Key{Scope: scopeLogoCrawlAddresses, ID: q.Address}, max: plan.LogoCrawlsPerMinute},
-	}
+	AccountID string // of the key; "" for a caller without one
+	// KeylessCrawls limits the crawls in a day, UTC, that callers without a key may cause together; 0 with a key.
+	KeylessCrawls int64
+	Aside         bool   // the answer does not wait for a crawl
+	Address       string // the caller's, as limits count it
 }
 
 // LogoCrawl describes the crawl of a logo request, for the log.
@@ -41,9 +39,10 @@ type LogoCrawl string
 const (
 	NoCrawl      LogoCrawl = ""
 	CrawlEnded   LogoCrawl = "ended"
-	CrawlRuns    LogoCrawl = "runs"    // longer than the request waits
+	CrawlRuns    LogoCrawl = "runs"    // longer than the request waits, if it waits at all
 	CrawlLimited LogoCrawl = "limited" // limit exceeded, or too many waiting
 	CrawlFailed  LogoCrawl = "failed"  // starting or following it failed
+	CrawlUsedUp  LogoCrawl = "used-up" // the day's crawls for callers without a key are used up
 )
 
 // Temporary reports whether the next request may get a better answer, so that this one must not be cached.
@@ -57,8 +56,8 @@ type LogoAnswer struct {
 	Partial bool // the symbols of the index have not all been read yet
 }
 
-// Logo finds the brand for a domain's logo: in the index, or for a caller with a key by a crawl that it
-// waits for. quick limits everything but the crawl, within the time of ctx. It costs no credit, and a
+// Logo finds the brand for a domain's logo: in the index, or for a caller who may cause a crawl by one that it
+// waits for, unless q.Aside. quick limits everything but the crawl, within the time of ctx. It costs no credit, and a
 // domain that cannot be crawled is answered as an unknown brand, because an image must not break.
 //
 // Errors: those of the index and, if the brand is known, of the log; ratelimit.ErrUnavailable; ctx.Err().
@@ -90,7 +89,7 @@ func (s *Service) logoOfDomain(ctx, quick context.Context, q LogoQuery) (LogoAns
 			return LogoAnswer{}, err
 		}
 		return LogoAnswer{Looks: *looks}, nil
-	case q.AccountID != "":
+	case q.AccountID != "", q.KeylessCrawls > 0:
 		return s.liveLogo(ctx, q)
 	case s.recent.has(q.Domain) && !s.changes.Withdrawn(q.Domain):
 		// The index lags behind the latest answers, and a monogram would be cached for longer than that.
@@ -112,8 +111,17 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	defer s.logos.Release(1)
 	waiting, cancel := context.WithTimeout(ctx, s.config.LogoTimeout)
 	defer cancel()
-	known, err := s.crawl(waiting, waiting, crawlQuery{
-		request: q.Request, domain: q.Domain, cause: brand.CauseLogo, limits: q.limits(),
+	outcome, leave := context.WithCancel(waiting)
+	defer leave()
+	if q.Aside {
+		leave() // the crawl is requested, but its outcome is not awaited
+	}
+	known, err := s.crawl(outcome, waiting, crawlQuery{
+		request: q.Request, domain: q.Domain, cause: brand.CauseLogo, keyless: q.KeylessCrawls,
+		limits: []crawlLimit{
+			{key: ratelimit.Key{Scope: scopeLogoCrawls, ID: q.AccountID}, max: plan.LogoCrawlsPerMinute},
+			{key: ratelimit.Key{Scope: scopeLogoCrawlAddresses, ID: q.Address}, max: plan.LogoCrawlsPerMinute},
+		},
 	}, nil)
 	switch {
 	case err == nil && known.cache == Miss:
@@ -122,6 +130,9 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 		return LogoAnswer{Looks: known.looks}, nil
 	case ctx.Err() != nil: // the caller left
 		return LogoAnswer{}, ctx.Err()
+	case errors.Is(err, commands.ErrQuotaExceeded):
+		s.noteUsedUp(ctx, q.KeylessCrawls)
+		return LogoAnswer{Crawl: CrawlUsedUp}, nil
 	case errors.Is(err, ratelimit.ErrUnavailable):
 		return LogoAnswer{}, err
 	case errors.As(err, new(*LimitError)):
@@ -132,12 +143,20 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 		return LogoAnswer{Crawl: CrawlEnded}, nil
 	case errors.Is(err, brand.ErrWithdrawn), errors.As(err, new(*brand.RememberedError)):
 		return LogoAnswer{}, nil
-	case waiting.Err() != nil:
+	case waiting.Err() != nil, q.Aside && errors.Is(err, context.Canceled):
 		return LogoAnswer{Crawl: CrawlRuns}, nil
 	default:
 		s.config.Logger.WarnContext(ctx, "logo is served without the crawl that it needed",
 			slog.String("request_id", q.Request.ID),
 			slog.String("domain", q.Domain), slog.Any("error", err))
 		return LogoAnswer{Crawl: CrawlFailed}, nil
+	}
+}
+
+// noteUsedUp logs once a day that the crawls for callers without a key are used up.
+func (s *Service) noteUsedUp(ctx context.Context, limit int64) {
+	if day := s.config.Now().Unix() / int64(24*time.Hour/time.Second); s.usedUp.Swap(day) != day {
+		s.config.Logger.WarnContext(ctx, "the crawls of unknown domains for requests without a key are used up until midnight UTC",
+			slog.Int64("limit", limit))
 	}
 }

@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -19,6 +20,7 @@ type Parts struct {
 	Index    Index
 	Changes  Changes
 	Counters ratelimit.Counters
+	Keyless  Keyless
 	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is called before an
 	// id is reported as unknown, because another node may just have answered it. Optional: nil if there are no other
 	// nodes.
@@ -54,6 +56,12 @@ type (
 		Get(ctx context.Context, domain string) (*brands.Entry, error)
 		ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error)
 		Listed(ctx context.Context, symbol string) (domain string, whole bool, err error)
+	}
+
+	// Keyless counts crawls for callers without a key; *commands.QuotaWriter.
+	Keyless interface {
+		CountKeylessCrawl(ctx context.Context, at time.Time, limit int64) error
+		ReturnKeylessCrawl(at time.Time)
 	}
 
 	// Changes reports live changes of brand streams; projections/brandwatch.

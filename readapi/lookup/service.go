@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -48,6 +49,8 @@ type Service struct {
 	index    Index
 	changes  Changes
 	counters ratelimit.Counters
+	keyless  Keyless
+	usedUp   atomic.Int64                    // the last day, since 1970, on which noteUsedUp logged
 	caughtUp func(ctx context.Context) error // nil if there are no other nodes
 
 	domains  keyLocks // domains whose crawl is being decided
@@ -67,7 +70,7 @@ type Service struct {
 func New(cfg Config, parts Parts) *Service {
 	s := &Service{
 		credits: parts.Credits, brands: parts.Brands, index: parts.Index, changes: parts.Changes,
-		counters: parts.Counters, caughtUp: parts.CaughtUp,
+		counters: parts.Counters, keyless: parts.Keyless, caughtUp: parts.CaughtUp,
 		running: semaphore.NewWeighted(maxLookups), batches: semaphore.NewWeighted(MaxBatches),
 		logos: semaphore.NewWeighted(maxLogoCrawls), config: cfg,
 	}

@@ -57,7 +57,7 @@ type logoCaller struct {
 func (x *exchange) admitLogo() (logoCaller, *Problem) {
 	out := logoCaller{Address: x.visitor()}
 	problem := x.checked(func(ctx context.Context) *Problem {
-		sent, status := logoKey(x.request)
+		sent, status := logoKey(x.request, x.profile != nil)
 		if sent == "" && status == "" && x.profile != nil && x.profile.key != "" { // whose account must not be used up from one address
 			problem := x.limitAddress(ctx, out.Address)
 			if problem == nil {
@@ -186,12 +186,16 @@ const secretPrefix = "lh_sk_"
 
 // logoKey returns the key to serve a logo request under, or "", and the status of the keys so far: a
 // header has precedence over ?key, and a secret key in ?key is never looked up. That is reported even
-// with a good header, which is used all the same, because the secret has leaked.
-func logoKey(r *http.Request) (key string, status keyStatus) {
-	inQuery, status := keyInQuery(r.URL.RawQuery)
+// with a good header, which is used all the same, because the secret has leaked. At profiles, tokens of other services
+// count as none.
+func logoKey(r *http.Request, profiled bool) (key string, status keyStatus) {
+	inQuery, status := keyInQuery(r.URL.RawQuery, profiled)
 	sent, problem := sentKey(r.Header)
+	if profiled && problem == nil && !isOurs(sent) { // in X-Api-Key
+		problem = noKeySent
+	}
 	switch {
-	case problem == noKeySent, problem == foreignToken && inQuery != "":
+	case problem == noKeySent, problem == foreignToken && (profiled || inQuery != ""):
 		return inQuery, status
 	case problem != nil && status != keySecretInURL:
 		return "", keyInvalid
@@ -202,7 +206,7 @@ func logoKey(r *http.Request) (key string, status keyStatus) {
 }
 
 // keyInQuery returns the publishable key in ?key. An empty one counts as none, because pages fill it in from a setting.
-func keyInQuery(rawQuery string) (key string, status keyStatus) {
+func keyInQuery(rawQuery string, profiled bool) (key string, status keyStatus) {
 	for rawQuery != "" {
 		var pair string
 		pair, rawQuery, _ = strings.Cut(rawQuery, "&")
@@ -215,6 +219,7 @@ func keyInQuery(rawQuery string) (key string, status keyStatus) {
 		switch {
 		case strings.HasPrefix(value, secretPrefix), strings.HasPrefix(rawValue, secretPrefix):
 			return "", keySecretInURL
+		case profiled && !isOurs(value): // a token of another service
 		case err != nil, value != "" && key != "" && value != key:
 			status = keyInvalid
 		case value != "":

@@ -1,12 +1,14 @@
 package readapi
 
 import (
+	"crypto/rand"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
 	"letterhead/internal/apikey"
+	"letterhead/internal/testmust"
 )
 
 // Whatever ?key contains, only a publishable key is returned, a secret one is reported and not
@@ -29,7 +31,7 @@ func FuzzLogoKey(f *testing.F) {
 			sent = sent || err != nil || unescaped != ""
 		}
 		r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{}}
-		key, status := logoKey(r)
+		key, status := logoKey(r, false)
 		parsed, err := apikey.Parse(key)
 		switch {
 		case key != "" && (err != nil || parsed.Kind != apikey.Publishable || status != ""):
@@ -40,9 +42,40 @@ func FuzzLogoKey(f *testing.F) {
 			t.Fatalf("%q: %q, %q, key sent: %t", query, key, status, sent)
 		}
 		r.Header.Set("X-Api-Key", inHeader)
-		key, status = logoKey(r)
+		key, status = logoKey(r, false)
 		if key != inHeader || secret != (status == keySecretInURL) || !secret && status != "" {
 			t.Fatalf("%q in addition to a header: %q, %q", query, key, status)
 		}
 	})
+}
+
+// Clients of other services send the tokens of these.
+func TestLogoKey_AtProfiles_TokensOfOtherServicesCountAsNone(t *testing.T) {
+	key := testmust.Get(apikey.Generate(apikey.Publishable, rand.Reader))(t)
+	for _, c := range []struct {
+		query, header, value string
+		key                  string
+		status, elsewhere    keyStatus
+	}{
+		{"key=pk_abc", "", "", "", "", keyInvalid},
+		{"key=%zz", "", "", "", "", keyInvalid},
+		{"key=pk_abc&key=" + key, "", "", key, "", keyInvalid},
+		{"", "Authorization", "Bearer sk_abc", "", "", keyInvalid},
+		{"", "Authorization", "Basic YTpi", "", "", ""},
+		{"", "X-Api-Key", "abc", "", "", ""},
+		{"key=" + key, "Authorization", "Bearer sk_abc", key, "", ""},
+		{"key=lh_pk_mistyped", "", "", "", keyInvalid, keyInvalid},
+		{"key=lh_sk_x", "Authorization", "Bearer sk_abc", "", keySecretInURL, keySecretInURL},
+	} {
+		r := &http.Request{URL: &url.URL{RawQuery: c.query}, Header: http.Header{}}
+		if c.header != "" {
+			r.Header.Set(c.header, c.value)
+		}
+		if got, status := logoKey(r, true); got != c.key || status != c.status {
+			t.Errorf("%s %s %s: %q, %q; want %q, %q", c.query, c.header, c.value, got, status, c.key, c.status)
+		}
+		if _, status := logoKey(r, false); c.header != "X-Api-Key" && status != c.elsewhere {
+			t.Errorf("%s %s %s: %q elsewhere, want %q", c.query, c.header, c.value, status, c.elsewhere)
+		}
+	}
 }

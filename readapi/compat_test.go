@@ -48,6 +48,10 @@ var corpus = []struct {
 }{
 	{"clearbit", "acme.com", 200, "png", 128},
 	{"clearbit", "acme.com/", 200, "png", 128},
+	{"clearbit", "https://acme.com", 200, "png", 128},
+	{"clearbit", "HTTP://www.acme.com/about?size=64", 200, "png", 64},
+	{"clearbit", "https://nowhere-here.com/x", 404, "plain", 0},
+	{"logodev", "https://acme.com/about/", 200, "jpeg", 128},
 	{"clearbit", "ACME.com", 200, "png", 128},
 	{"clearbit", "www.acme.com", 200, "png", 128},
 	{"clearbit", "shop.acme.com", 200, "png", 128},
@@ -168,6 +172,14 @@ var corpus = []struct {
 	{"brandfetch", "domain/acme.com/w/128/h/128/fallback/lettermark/icon.png?c=abc", 200, "png", 128},
 	{"brandfetch", "acme.com/fallback/brandfetch/icon.jpg", 200, "jpeg", 128},
 	{"brandfetch", "acme.com/type/fallback/404/w/400/h/400", 400, "plain", 0},
+	{"brandfetch", "ACME.com/ICON.PNG/W/64/Theme/DARK?fallback=LETTERMARK", 200, "png", 64},
+	{"brandfetch", "acme.com?type=Icon&format=PNG", 200, "png", 128},
+	{"brandfetch", "192.168.1.1/icon.png", 200, "png", 128},
+	{"brandfetch", "nas.local/fallback/404/icon.png", 404, "png", 128},
+	{"brandfetch", "nas.home.arpa/w/64/icon.png", 200, "png", 64},
+	{"brandfetch", "localhost/icon.png", 400, "plain", 0},
+	{"brandfetch", "acme..com/icon.png", 400, "plain", 0},
+	{"brandfetch", "nas.local/type/fallback", 400, "plain", 0},
 	{"brandfetch", "favicon.ico", 404, "plain", 0},
 }
 
@@ -237,6 +249,7 @@ func TestProfiles_Misses_HaveTheirCacheTimes(t *testing.T) {
 	for path, want := range map[string]string{
 		"/compat/clearbit/nowhere-here.com": "max-age=900", "/compat/google/s2/favicons?domain=nowhere-here.com": "max-age=900",
 		"/compat/clearbit/192.168.1.1": "max-age=86400", "/compat/bitwarden/nas/icon.png": "max-age=86400", "/compat/besticon/icon?url=printer.lan": "max-age=86400",
+		"/compat/brandfetch/192.168.1.1": "max-age=86400", "/compat/brandfetch/nas.local?fallback=404": "max-age=86400", "/compat/brandfetch/nowhere-here.com": "max-age=900",
 		"/compat/clearbit/" + strings.Repeat("x", 300) + ".com": "max-age=86400",
 	} {
 		if a := s.sendTo("brands.example.com", http.MethodGet, path, nil); !strings.Contains(a.header.Get("Cache-Control"), want) {

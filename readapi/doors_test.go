@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,8 +123,12 @@ func TestIdentifier_EveryDoor_ReadsTheSame(t *testing.T) {
 			continue
 		}
 		for name, door := range all {
-			if gotDomain, gotRefusal := door(identifier); gotDomain != domain || gotRefusal != refusal {
-				t.Errorf("%q: %s reads %q, %q; v1 reads %q, %q", identifier, name, gotDomain, gotRefusal, domain, refusal)
+			wanted := refusal
+			if name == "logo host" && slices.Contains([]string{"127.0.0.1", "[::1]", "http://[::1]/"}, identifier) {
+				wanted = "" // caches keep the fallback, where each page would repeat a request with an error
+			}
+			if gotDomain, gotRefusal := door(identifier); gotDomain != domain || gotRefusal != wanted {
+				t.Errorf("%q: %s reads %q, %q; want %q, %q", identifier, name, gotDomain, gotRefusal, domain, wanted)
 			}
 		}
 		// What names no brand is text to a search, which may be part of a name.

@@ -154,6 +154,9 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 	case named.Kind != logo.Domain:
 	case published:
 		id, err = brand.ParseIdentifier(named.Name)
+		if strings.ContainsAny(named.Name, ".[") && logo.IsLocal(named.Name) { // other paths are no names at all
+			return named, brand.Identifier{}, o, false, nil
+		}
 	default:
 		id.Kind = brand.Domain
 		id.Domain, err = brand.ParseDomain(named.Name)

@@ -54,6 +54,7 @@ const (
 type spellings struct {
 	formats         []imaging.Format
 	inPath, inQuery []Fallback
+	anyCase         bool
 }
 
 // documented are the spellings that /logo accepts; published are those of a separate host, which also accepts the
@@ -64,6 +65,7 @@ var (
 		formats: append(slices.Clone(formats), "jpg"),
 		inPath:  []Fallback{lettermark, thirdParty, Transparent, NotFound},
 		inQuery: append(slices.Clone(fallbacks), lettermark, thirdParty),
+		anyCase: true,
 	}
 )
 
@@ -95,7 +97,7 @@ func Parse(path, rawQuery string, accept []string) (domain string, o Options, er
 }
 
 // ParsePublished is Parse for the path after the slash on a separate host. It accepts every published form of the
-// compatible third-party URLs, which may spell values differently and put a kind before the identifier.
+// compatible third-party URLs, which may spell values differently, in any case, and put a kind before the identifier.
 func ParsePublished(path, rawQuery string, accept []string) (Identifier, Options, error) {
 	id := Identifier{Kind: Domain}
 	if first, rest, _ := strings.Cut(path, "/"); slices.Contains([]Kind{Domain, Ticker, ISIN, Crypto}, Kind(first)) {
@@ -172,6 +174,9 @@ func (s spellings) parsePath(path string) (domain string, w requestedOptions, er
 	for i, sent := range segments {
 		if segments[i], err = url.PathUnescape(sent); err != nil {
 			return "", requestedOptions{}, invalid("The path is not percent-encoded correctly.")
+		}
+		if s.anyCase && i > 0 {
+			segments[i] = strings.ToLower(segments[i])
 		}
 	}
 	domain, rest := segments[0], segments[1:]
@@ -250,7 +255,7 @@ func (w *requestedOptions) takeOption(name, value string, s spellings) (err erro
 // parseQuery parses the parameters of a query, including those that the path overrides, so that errors
 // in them are reported.
 func (s spellings) parseQuery(rawQuery string) (requestedOptions, error) {
-	p := &parameters{raw: rawQuery}
+	p := &parameters{raw: rawQuery, anyCase: s.anyCase}
 	size, w, width := p.pixels("size"), p.pixels("w"), p.pixels("width")
 	requested := requestedOptions{
 		kind: chosen(p, "type", types), size: cmp.Or(size, w, width), format: chosen(p, "format", s.formats),
@@ -262,8 +267,9 @@ func (s spellings) parseQuery(rawQuery string) (requestedOptions, error) {
 
 // parameters are parsed one by one; err is the first error.
 type parameters struct {
-	raw string
-	err error
+	raw     string
+	anyCase bool // of values
+	err     error
 }
 
 func (p *parameters) value(name string) (value string, ok bool) {
@@ -274,6 +280,9 @@ func (p *parameters) value(name string) (value string, ok bool) {
 	if problem != nil {
 		p.err = invalid("%s", problem.Text)
 		return "", false
+	}
+	if p.anyCase {
+		value = strings.ToLower(value)
 	}
 	return value, present
 }

@@ -163,6 +163,7 @@ func TestParsePublished_EveryForm_ReturnsOptions(t *testing.T) {
 		"ticker/ACME":                                                       named("ticker", "ACME"),
 		"ticker/ACME?c=x":                                                   named("ticker", "ACME"),
 		"ticker/ACME/w/64/h/64/icon?c=x":                                    named("ticker", "ACME", size(64)),
+		"acme.com/ICON.JPG/THEME/Dark?FORMAT=x&fallback=404":                named("domain", "acme.com", dark, jpeg, fallback(logo.NotFound)),
 		"ticker/ACME.L":                                                     named("ticker", "ACME.L"),
 		"ticker/7203.T/symbol.png":                                          named("ticker", "7203.T", kind(logo.Symbol), png),
 		"ticker/NYSE%3AACME/fallback/404":                                   named("ticker", "NYSE:ACME", fallback(logo.NotFound)),
@@ -185,7 +186,7 @@ func TestParsePublished_EveryForm_ReturnsOptions(t *testing.T) {
 	for sent, says := range map[string]string{
 		"acme.com/type/fallback/404/w/400/h/400": "type must be icon, symbol or logo", "acme.com/banner": "not a logo option", "acme.com/w/0/icon": "whole number",
 		"acme.com/icon.gif": "webp, png, svg, jpeg or jpg", "acme.com/type/icon.": "The ending of icon", "acme.com/type/.png": "type must be", "acme.com/icon.png?format=jpg": "different values of format",
-		"acme.com/icon.JPG": "The ending of icon", "acme.com?format=gif": "parameter format", "acme.com/theme/auto": "light or dark", "acme.com/fallback/none": "lettermark",
+		"acme.com/icon.GIF": "The ending of icon", "acme.com?format=gif": "parameter format", "acme.com/theme/auto": "light or dark", "acme.com/fallback/none": "lettermark",
 		"ticker": "lacks the identifier", "ticker/": "lacks the identifier", "domain//": "lacks the identifier", "ticker/ACME/w": "has no value", "crypto/ACM/icon/icon": "more than once",
 		"isin/US0000000000?size=x": "parameter size", "ticker//icon": "lacks a domain", "": "lacks a domain",
 	} {

@@ -1,6 +1,7 @@
 package logo
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -43,6 +44,9 @@ const (
 func (p Profile) ParseShape(path, rawQuery string) (id Identifier, o Options, ok bool) {
 	q, path := lenient(rawQuery), strings.TrimSuffix(path, "/")
 	first, rest, _ := strings.Cut(path, "/")
+	if (p == Clearbit || p == LogoDev) && strings.HasPrefix(rest, "/") { // a URL that is not percent-encoded
+		first, rest = path, ""
+	}
 	id.Kind, o = Domain, Options{Type: Icon, Size: DefaultSize, Format: imaging.PNG, Fallback: NoImage}
 	switch p {
 	case Clearbit:
@@ -72,7 +76,7 @@ func (p Profile) ParseShape(path, rawQuery string) (id Identifier, o Options, ok
 		o.Fallback = Globe
 		switch strings.ToLower(path) {
 		case "s2/favicons":
-			id.Name, ok = hostOf(q.first("domain", "domain_url")), true
+			id.Name, ok = hostOf(cmp.Or(q["domain"], q["domain_url"])), true
 			o.Size = q.size("sz", googleSize, googleMost)
 		case "faviconv2":
 			id.Name, ok = hostOf(q["url"]), true
@@ -150,15 +154,6 @@ func lenient(rawQuery string) shapeQuery {
 		}
 	}
 	return q
-}
-
-func (q shapeQuery) first(names ...string) string {
-	for _, name := range names {
-		if q[name] != "" {
-			return q[name]
-		}
-	}
-	return ""
 }
 
 func (q shapeQuery) truth(name string) bool {

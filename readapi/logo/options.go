@@ -49,7 +49,9 @@ type Options struct {
 	Format     imaging.Format
 	Negotiated bool // the format came from Accept, not from the URL
 	NoPlate    bool // a plate behind the logo is not wanted
-	Gray       bool // without colors; not for SVG, and not together with Background
+	// Adaptive requests an SVG that follows the color scheme of the page. The other options are for brands without one.
+	Adaptive bool
+	Gray     bool // without colors; not for SVG, and not together with Background
 	// Background is the requested background, on which the logo must be legible; zero if the request has none or a theme.
 	// The backgrounds light and dark are themes.
 	Background Background

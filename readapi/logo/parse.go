@@ -82,6 +82,7 @@ type requestedOptions struct {
 	theme      Theme
 	background Background
 	noPlate    bool
+	adaptive   bool
 	fallback   Fallback
 }
 
@@ -151,10 +152,15 @@ func (s spellings) parse(path, rawQuery string, accept []string) (domain string,
 		Negotiated: format == "",
 		Theme:      cmp.Or(here.theme, there.theme, there.background.theme()),
 		NoPlate:    there.noPlate,
+		Adaptive:   there.adaptive,
 		Fallback:   cmp.Or(here.fallback, there.fallback, Monogram),
 	}
 	if here.theme == Any && there.theme == Any && !there.background.Named {
 		o.Background = there.background
+	}
+	if o.Adaptive && (here.theme != Any || there.theme != Any || o.Format != "" && o.Format != imaging.SVG) {
+		return "", Options{}, invalid(
+			"The parameter scheme=auto answers an SVG for both color schemes. Remove it, or theme and any format but svg.")
 	}
 	if o.Negotiated {
 		o.Format = Negotiate(accept)
@@ -260,7 +266,7 @@ func (s spellings) parseQuery(rawQuery string) (requestedOptions, error) {
 	requested := requestedOptions{
 		kind: chosen(p, "type", types), size: cmp.Or(size, w, width), format: chosen(p, "format", s.formats),
 		theme: chosen(p, "theme", themes), background: p.background(), noPlate: chosen(p, "plate", plates) == noPlate,
-		fallback: chosen(p, "fallback", s.inQuery),
+		adaptive: p.adaptive(), fallback: chosen(p, "fallback", s.inQuery),
 	}
 	return requested, p.err
 }
@@ -292,6 +298,15 @@ func (p *parameters) pixels(name string) (side int) {
 		side, p.err = pixels("The parameter "+name, value)
 	}
 	return side
+}
+
+// adaptive parses the color scheme, which may only be auto.
+func (p *parameters) adaptive() bool {
+	value, ok := p.value("scheme")
+	if ok && value != "auto" {
+		p.err = invalid("The parameter scheme must be auto, not %s.", shown(value))
+	}
+	return ok
 }
 
 // background parses a background: light, dark, auto-light, auto-dark, or six hexadecimal digits in either case.

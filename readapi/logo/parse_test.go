@@ -258,6 +258,13 @@ func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 		"acme.com/icon.png?format=webp":           "different values of format",
 		"acme.com/theme/dark?theme=light":         "different values of theme",
 		"acme.com/fallback/404?fallback=monogram": "different values of fallback",
+		"acme.com?scheme=light":                   "The parameter scheme must be auto",
+		"acme.com?scheme=":                        "The parameter scheme must be auto",
+		"acme.com?theme=auto":                     "The parameter theme must be light or dark",
+		"acme.com?scheme=auto&theme=dark":         "Remove it, or theme and any format but svg",
+		"acme.com/icon.png?scheme=auto":           "Remove it, or theme and any format but svg",
+		"acme.com?scheme=auto&format=webp":        "Remove it, or theme and any format but svg",
+		"acme.com?scheme=auto&scheme=auto":        "scheme",
 		"acme.com?size=":                          "The parameter size must be a whole number of at least 1",
 		"acme.com?size":                           "The parameter size",
 		"acme.com?size=0":                         "The parameter size",
@@ -406,6 +413,9 @@ func FuzzParse(f *testing.F) {
 		rand.Shuffle(len(options), func(i, j int) { options[i], options[j] = options[j], options[i] })
 		if o.NoPlate {
 			again += "&plate=never"
+		}
+		if o.Adaptive {
+			again += "&scheme=auto"
 		}
 		if !o.Negotiated {
 			again += "&format=" + string(o.Format)

@@ -94,6 +94,11 @@ func NewRenderer(files Files, vectors Vectors, drawn *variants.Store) (*Renderer
 //
 // Errors: ErrNotDrawn, variants.ErrBusy, assets.ErrUnavailable, ctx.Err().
 func (r *Renderer) Draw(ctx context.Context, b Brand, o Options) (Image, error) {
+	if o.Adaptive {
+		if img, ok, err := r.drawAdaptive(ctx, b, o); ok || err != nil {
+			return img, err
+		}
+	}
 	if o.Background.Set {
 		if img, ok, err := r.drawOn(ctx, b, o); ok || err != nil {
 			return img, err

@@ -44,6 +44,7 @@ const (
 	kindTurnable     kind = 'u' // not an image: whether a file may be turned for a background
 	kindPlate        kind = 'c' // not an image: the color of a file's plate
 	kindTrim         kind = 'w' // a vector without wide margins, or resultNo if it has none
+	kindAdaptive     kind = 'a' // a vector for light and dark pages
 	kindSmall        kind = 's' // a large raster's small form, from which later sizes are drawn
 	kindTooExpensive kind = 'x' // not an image: records that a vector takes too much at a size
 )

@@ -50,7 +50,10 @@
         const value = this.getAttribute(name);
         if (value) query.set(name, value.replace("#", ""));
       }
-      if (!query.has("theme") && !query.has("background")) query.set("background", background);
+      if (!query.has("theme") && !query.has("background")) {
+        query.set("background", background);
+        if (this.getAttribute("scheme") === "auto") query.set("scheme", "auto");
+      }
       const url = `${logos}${encodeURIComponent(domain)}?${query}&size=`;
       return `${url}${size}, ${url}${2 * size} 2x`;
     }

@@ -25,7 +25,8 @@ var elementCases = []struct {
 	size        int
 }{
 	{`domain="github.com" size="64"`, "/github.com?background=auto-light&size=64", "/github.com?background=auto-dark&size=64", "github.com", 64},
-	{`domain="github.com" size="64" scheme="auto" alt="GitHub"`, "/github.com?background=auto-light&size=64", "/github.com?background=auto-dark&size=64", "GitHub", 64},
+	{`domain="github.com" size="64" scheme="auto" alt="GitHub"`, "/github.com?background=auto-light&scheme=auto&size=64", "/github.com?background=auto-dark&scheme=auto&size=64", "GitHub", 64},
+	{`domain="github.com" size="64" scheme="auto" background="0b5fff"`, "/github.com?background=0b5fff&size=64", "/github.com?background=0b5fff&size=64", "github.com", 64},
 	{`domain="github.com" size="64" scheme="light" alt`, "/github.com?background=auto-light&size=64", "/github.com?background=auto-light&size=64", "", 64},
 	{`domain="github.com" size="64" scheme="dark"`, "/github.com?background=auto-dark&size=64", "/github.com?background=auto-dark&size=64", "github.com", 64},
 	{`domain="github.com" size="64" scheme="sepia"`, "/github.com?background=auto-light&size=64", "/github.com?background=auto-dark&size=64", "github.com", 64},

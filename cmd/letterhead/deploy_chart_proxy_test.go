@@ -46,6 +46,7 @@ func chartConfig(t *testing.T, values map[string]any) string {
 		},
 		"splitList": func(separator, text string) []string { return strings.Split(text, separator) },
 		"first":     func(list []string) string { return list[0] },
+		"trim":      strings.TrimSpace,
 	}).Parse(read(t, "deploy/helm/letterhead/files/haproxy.cfg"))
 	testmust.Succeed(t, err)
 	var text strings.Builder

@@ -165,6 +165,7 @@ var corpus = []struct {
 	{"besticon", "icon?url=http://192.168.0.1&size=48", 200, "png", 48},
 	{"besticon", "allicons.json?url=acme.com", 404, "plain", 0},
 
+	{"google", "s2/favicons?sz=128&domain_url=acme.com", 200, "png", 128},
 	{"brandfetch", "acme.com?c=abc&format=png", 200, "png", 128},
 	{"brandfetch", "acme.com/w/64/h/64?c=abc&format=png", 200, "png", 64},
 	{"brandfetch", "acme.com/fallback/lettermark/theme/dark/h/64/w/64/icon.png?c=abc", 200, "png", 64},

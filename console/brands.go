@@ -45,10 +45,7 @@ type brandView struct {
 			Height int    `json:"height"`
 		} `json:"formats"`
 	} `json:"logos"`
-	Colors []struct {
-		Hex  string `json:"hex"`
-		Type string `json:"type"`
-	} `json:"colors"`
+	Colors []map[string]any `json:"colors"`
 
 	AsOf   string // moment of the record; empty for the present one
 	Record string // JSON

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/web"
+	"letterhead/projections/brands"
 )
 
 // maxIdentifier limits what is looked up, in bytes. It is longer than any domain.
@@ -28,14 +31,14 @@ type playgroundView struct {
 }
 
 type playgroundAnswer struct {
-	Status        int
-	Source        string // of the answer; empty for an error
-	Remaining     string // credits, after the look-up; empty for some errors
-	Domain        string // of the brand; empty for an error
-	RequestID     string
-	Path          string // of the request
-	Body          string // indented
-	Code, Message string // of an error
+	Status    int
+	Source    string // of the answer; empty for an error
+	Remaining string // credits, after the look-up; empty for some errors
+	RequestID string
+	Path      string                  // of the request
+	Body      string                  // indented
+	Brand     map[string]any          // the record, or the error
+	Sources   []eventschemas.Evidence // of the brand's fields
 }
 
 func (x *exchange) showPlayground() error {
@@ -95,23 +98,34 @@ func (x *exchange) lookUp() error {
 		v.ID = id
 	}
 	v.Answer.Path = "/v1/brands/" + url.PathEscape(v.Identifier)
+	if domain, ok := v.Answer.Brand["domain"].(string); ok {
+		v.Answer.Sources = x.sources(domain)
+	}
 	return x.showPlaygroundWith(http.StatusOK, v)
+}
+
+// sources returns where the fields of a brand's record come from. Without it the answer, which was paid for, is shown
+// all the same.
+func (x *exchange) sources(domain string) []eventschemas.Evidence {
+	ctx, cancel := context.WithTimeout(x.Ctx, freshWithin)
+	defer cancel()
+	past, err := brands.History(ctx, x.Audit.Log, domain)
+	if err != nil || past.Origin == nil {
+		return nil
+	}
+	return past.Origin.Evidence
 }
 
 // read describes an answer of the API to a look-up.
 func read(r *web.Answer) (*playgroundAnswer, error) {
 	a := &playgroundAnswer{Status: r.Status, RequestID: r.Header().Get("X-Request-Id"),
 		Remaining: r.Header().Get("X-Credits-Remaining")}
-	var body struct {
-		Domain string
-		Error  struct{ Code, Message string }
-	}
 	var indented bytes.Buffer
-	err := errors.Join(json.Unmarshal(r.Body.Bytes(), &body), json.Indent(&indented, r.Body.Bytes(), "", "  "))
+	err := errors.Join(json.Unmarshal(r.Body.Bytes(), &a.Brand), json.Indent(&indented, r.Body.Bytes(), "", "  "))
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of the API: %w", err)
 	}
-	a.Body, a.Domain, a.Code, a.Message = indented.String(), body.Domain, body.Error.Code, body.Error.Message
+	a.Body = indented.String()
 	switch r.Header().Get("X-Cache") {
 	case "HIT":
 		a.Source = "from the index"

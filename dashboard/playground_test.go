@@ -25,6 +25,28 @@ func withLogo(name string) eventschemas.Record {
 	return eventschemas.Record{Name: &name, Logos: []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{svg}, Tags: []string{}}}}
 }
 
+func TestPlayground_Record_IsShownWithItsSources(t *testing.T) {
+	s := start(t, baseURL)
+	r := withLogo("Acme")
+	r.Colors = []eventschemas.Color{{Hex: "#0b57d0", Type: "brand", Brightness: 81}}
+	r.Fonts = []eventschemas.Font{{Name: "Inter", Type: "title", Origin: "google", Weights: []int{400, 700}}}
+	r.Links = []eventschemas.Link{{Name: "github", URL: "https://github.com/acme"}}
+	city, year := "Berlin", 1999
+	r.Company = &eventschemas.Company{FoundedYear: &year, Location: &eventschemas.Location{City: &city}, Industries: []eventschemas.Industry{}, Tickers: []string{}}
+	_, err := s.node.Writers.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: "acme.com", Source: "test 1", Record: r,
+		Evidence: []eventschemas.Evidence{{Field: "colors", Source: "https://acme.com/brand", Method: "theme-color", Confidence: 0.9}}})
+	s.must(err)
+	s.must(s.node.Operations.Reads.CatchUp(t.Context()))
+	c := s.signedIn("Acme", plan.Growth)
+	a := c.plays("acme.com").shows(200, "#0b57d0", "Inter", "title 400 700", "Berlin", "1999", "https://acme.com/brand", "theme-color", "0.90", "49 credits left")
+	if fills := a.elements("rect"); len(fills) != 1 || sitetest.Attribute(fills[0], "fill") != "#0b57d0" {
+		t.Errorf("%d swatches, want one of #0b57d0", len(fills))
+	}
+	if page := a.link("acme.com"); page != "/brands/acme.com" {
+		t.Errorf("the link to the page of the brand is %s", page)
+	}
+}
+
 // plays sends the form of the playground.
 func (c *customer) plays(identifier string) answer {
 	c.t.Helper()

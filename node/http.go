@@ -146,8 +146,13 @@ func logoHosts(c config.Config) (hosts []readapi.LogoHost) {
 }
 
 func (n *Node) apiConfig() readapi.Config {
+	operator := readapi.Operator{Name: n.Config.Name, Accent: n.Config.Accent, Contact: n.Config.Contact}
+	if n.Config.IsLocal() { // visitors reach the operators' pages
+		operator.Console = n.adminURL
+	}
 	return readapi.Config{
 		BaseURL: n.Config.BaseURL, BillingURL: n.Config.BillingURL, UserAgent: n.Config.UserAgent, Plans: n.Plans,
+		Operator: operator,
 		LogoHost: n.Config.LogoHost, LogoHosts: logoHosts(n.Config), LogosPerAddress: int64(n.Config.LogosPerAddress),
 		UnlimitedLogos: n.Config.UnlimitedLogos, KeylessCrawls: int64(n.Config.KeylessCrawls), LogoTimeout: n.Config.LogoTimeout, TrustedProxies: n.Config.TrustedProxies,
 		CrawlTimeout: n.Config.CrawlTimeout,

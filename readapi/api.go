@@ -32,6 +32,7 @@ type Config struct {
 	BaseURL    string // URL of the service for clients, without a trailing slash; required
 	BillingURL string // URL in 402 and quota answers
 	UserAgent  string // User-Agent of the crawler, for the page about it
+	Operator   Operator
 
 	Plans plan.Table
 	// of a live crawl that a request waits for; at most 60 s, for the sake of writeTimeout
@@ -202,7 +203,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		}),
 	}
 	var err error
-	if a.pages, err = newPages(cfg.BaseURL, cfg.LogoHost, cfg.UserAgent); err != nil {
+	if a.pages, err = newPages(cfg.BaseURL, cfg.LogoHost, cfg.UserAgent, cfg.Operator); err != nil {
 		return nil, err
 	}
 	if a.agents, err = newAgents(cfg.BaseURL); err != nil {

@@ -1,13 +1,9 @@
 package readapi
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"encoding/hex"
-	"fmt"
-	"html/template"
 	"net/http"
 	"strings"
 	"sync"
@@ -115,18 +111,16 @@ func docsURLs(baseURL string) map[Code]string {
 
 // newPages prepares the pages. The first request for a document renders all of them, so that a start does
 // not wait for it. logoHost is the separate host of logos, or "".
-func newPages(baseURL, logoHost, userAgent string) (pages, error) {
-	style, err := pageFiles.ReadFile("pages/style.css")
+func newPages(baseURL, logoHost, userAgent string, by Operator) (pages, error) {
+	f, err := newFrame(baseURL, by)
 	if err != nil {
-		return pages{}, fmt.Errorf("read the pages' style: %w", err)
-	}
-	p := pages{docsURLs: docsURLs(baseURL)}
-	p.csp = policyOf(style)
-	if p.gallery, err = newGallery(baseURL, logoHost, template.CSS(style), sourceOf(style)); err != nil {
 		return pages{}, err
 	}
-	if p.landing, err = newLanding(p.gallery, sourceOf(style),
-		map[string]any{"BaseURL": baseURL, "Style": template.CSS(style)}); err != nil {
+	p := pages{docsURLs: docsURLs(baseURL), csp: f.policy("form-action 'none'", "")}
+	if p.gallery, err = newGallery(f, logoHost); err != nil {
+		return pages{}, err
+	}
+	if p.landing, err = newLanding(p.gallery); err != nil {
 		return pages{}, err
 	}
 	if p.statement, err = statement.NewPage(baseURL); err != nil {
@@ -135,45 +129,41 @@ func newPages(baseURL, logoHost, userAgent string) (pages, error) {
 	if p.element, err = newElement(p.gallery); err != nil {
 		return pages{}, err
 	}
-	p.documents = sync.OnceValues(func() (documents, error) {
-		return renderDocuments(baseURL, userAgent, template.CSS(style))
-	})
+	p.documents = sync.OnceValues(func() (documents, error) { return renderDocuments(f, userAgent) })
 	return p, nil
 }
 
-// policyOf returns the Content-Security-Policy of a self-contained page: its one style is allowed by its hash, and
-// nothing else may load.
-func policyOf(style []byte) []string {
-	return []string{"default-src 'none'; style-src " + sourceOf(style) +
-		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+// documentView is the data of the templates of documents.
+type documentView struct {
+	view
+	Codes              []codeDoc
+	UserAgent, Product string
+	Document           *openapi.Document
 }
 
-// sourceOf returns the style in the form of a policy.
-func sourceOf(style []byte) string {
-	hash := sha256.Sum256(style)
-	return "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
-}
-
-func renderDocuments(baseURL, userAgent string, style template.CSS) (documents, error) {
+func renderDocuments(f frame, userAgent string) (documents, error) {
 	var d documents
-	var err error
-	data := map[string]any{
-		"BaseURL": baseURL, "Style": style, "Codes": codeDocs,
-		"UserAgent": userAgent, "Product": productOf(userAgent),
-	}
-	if d.errors, err = renderPage("pages/errors.html", "Letterhead: errors", "Errors of the API", data); err != nil {
+	described, err := openapi.Read(f.BaseURL)
+	if err != nil {
 		return documents{}, err
 	}
-	if d.bot, err = renderPage("pages/bot.html", "Letterhead: our crawler", "Our crawler", data); err != nil {
-		return documents{}, err
+	for _, p := range []struct {
+		to          *page
+		file, title string
+	}{
+		{&d.errors, "errors", "errors"},
+		{&d.bot, "bot", "our crawler"},
+		{&d.reference, "docs", "the API"},
+	} {
+		*p.to, err = staticPage(p.file, documentView{
+			view:  view{frame: f, Title: f.Name + ": " + p.title},
+			Codes: codeDocs, UserAgent: userAgent, Product: productOf(userAgent), Document: described,
+		})
+		if err != nil {
+			return documents{}, err
+		}
 	}
-	if data["Document"], err = openapi.Read(baseURL); err != nil {
-		return documents{}, err
-	}
-	if d.reference, err = renderPage("pages/docs.html", "Letterhead: the API", "The API", data); err != nil {
-		return documents{}, err
-	}
-	description, err := openapi.JSON(baseURL)
+	description, err := openapi.JSON(f.BaseURL)
 	if err != nil {
 		return documents{}, err
 	}
@@ -193,17 +183,14 @@ func newStaticPage(body []byte) page {
 	return p
 }
 
-func renderPage(file, title, kicker string, data map[string]any) (page, error) {
-	t, err := template.New(file).Funcs(referenceFuncs).ParseFS(pageFiles, "pages/layout.html", file)
+// staticPage renders a page once.
+func staticPage(name string, data any) (page, error) {
+	t, err := pageTemplate(name)
 	if err != nil {
-		return page{}, fmt.Errorf("parse %s: %w", file, err)
+		return page{}, err
 	}
-	data["Title"], data["Kicker"] = title, kicker
-	var body bytes.Buffer
-	if err := t.ExecuteTemplate(&body, "page", data); err != nil {
-		return page{}, fmt.Errorf("render %s: %w", file, err)
-	}
-	return newStaticPage(body.Bytes()), nil
+	body, err := render(t, data)
+	return newStaticPage(body), err
 }
 
 // productOf returns the crawler's own name in its User-Agent, which by convention starts like a

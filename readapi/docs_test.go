@@ -233,7 +233,7 @@ func TestLimitsOf_EachSchema_IsDescribed(t *testing.T) {
 // rendered returns the pages and the documents among them.
 func rendered(t *testing.T, baseURL, logoHost, userAgent string) (pages, documents) {
 	t.Helper()
-	p := testmust.Get(newPages(baseURL, logoHost, userAgent))(t)
+	p := testmust.Get(newPages(baseURL, logoHost, userAgent, Operator{Name: "Letterhead"}))(t)
 	d := testmust.Get(p.documents())(t)
 	return p, d
 }

@@ -21,7 +21,7 @@ func newElement(g *gallery) (page, error) {
 	if err != nil {
 		return page{}, fmt.Errorf("read the script of the element: %w", err)
 	}
-	fill := strings.NewReplacer("{{.BaseURL}}", g.baseURL, "{{.Logos}}", g.source)
+	fill := strings.NewReplacer("{{.BaseURL}}", g.BaseURL, "{{.Logos}}", g.source)
 	return newStaticPage([]byte(fill.Replace(string(script)))), nil
 }
 

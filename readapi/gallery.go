@@ -1,9 +1,7 @@
 package readapi
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"html/template"
 	"net/url"
 	"slices"
@@ -17,14 +15,13 @@ import (
 // gallery is the page that shows logos, and the effect of each parameter. Its images are loaded by the
 // browser, as on any page: the gallery itself renders none.
 type gallery struct {
+	frame
 	template *template.Template
-	style    template.CSS
 	csp      []string
-	baseURL  string
+	images   string // sources of logos, for policies
 	logoBase string // base URL of logos for others, without the slash before the domain
 	source   string // the same as reached from this page
 	sections []gallerySection
-	wall     []galleryBrand
 }
 
 // The gallery's images. A page load requests at most maxGalleryLogos of them, so that its first view
@@ -52,21 +49,7 @@ type galleryImage struct {
 	URL, Source  string // URL for others, and as reached from this page
 }
 
-// Pieces returns the path, split where a narrow column may break it.
-func (p galleryImage) Pieces() []string {
-	pieces := []string{""}
-	for _, r := range p.Path {
-		last := &pieces[len(pieces)-1]
-		if strings.ContainsRune("?&/", r) && *last != "" {
-			pieces = append(pieces, string(r))
-			continue
-		}
-		*last += string(r)
-	}
-	return pieces
-}
-
-// galleryBrand is a brand on the wall, once on each background.
+// galleryBrand is a logo of a brand, once on each background.
 type galleryBrand struct {
 	Domain  string
 	OnLight galleryImage
@@ -102,52 +85,30 @@ var galleryChoices = []struct {
 	{"fallback", "Fallback", [][2]string{{"", "monogram"}, {"transparent", "transparent"}, {"404", "404"}}},
 }
 
-// wallBrands are well-known brands of the starter index. Themed ones have another logo for a dark
-// background, so that the two URLs differ; the others use one image on both.
-var wallBrands = []struct {
-	domain string
-	themed bool
-}{
-	{"google.com", false}, {"figma.com", false}, {"slack.com", false}, {"gitlab.com", false}, {"spotify.com", false},
-	{"netflix.com", false}, {"airbnb.com", false}, {"youtube.com", false}, {"nvidia.com", false},
-	{"shopify.com", false}, {"docker.com", false}, {"dropbox.com", false}, {"microsoft.com", false},
-	{"kubernetes.io", false}, {"python.org", false}, {"grafana.com", false}, {"paypal.com", false},
-	{"reddit.com", false}, {"linkedin.com", false}, {"duckduckgo.com", false}, {"apple.com", true},
-	{"github.com", true}, {"twitch.tv", false}, {"zoom.us", false},
+// wallBrands are well-known brands of the starter index, which the first page shows.
+var wallBrands = []string{
+	"google.com", "figma.com", "slack.com", "gitlab.com", "spotify.com", "netflix.com", "airbnb.com", "youtube.com",
+	"nvidia.com", "shopify.com", "docker.com", "dropbox.com", "microsoft.com", "kubernetes.io", "python.org",
+	"grafana.com", "paypal.com", "reddit.com", "linkedin.com", "duckduckgo.com", "apple.com", "github.com", "twitch.tv",
+	"zoom.us",
 }
 
-func newGallery(baseURL, logoHost string, style template.CSS, styleSource string) (*gallery, error) {
-	t, err := template.New("gallery").ParseFS(pageFiles, "pages/layout.html", "pages/logos.html")
+func newGallery(f frame, logoHost string) (*gallery, error) {
+	t, err := pageTemplate("logos")
 	if err != nil {
-		return nil, fmt.Errorf("parse pages/logos.html: %w", err)
+		return nil, err
 	}
 	// Without a separate host, logos are next to this page, under whatever host name it was requested with.
-	g := &gallery{template: t, style: style, baseURL: baseURL,
-		logoBase: strings.TrimSuffix(logoURLs(baseURL, logoHost), "/"), source: "../logo"}
-	images := "'self'"
+	g := &gallery{frame: f, template: t, images: "img-src 'self'",
+		logoBase: strings.TrimSuffix(logoURLs(f.BaseURL, logoHost), "/"), source: "../logo"}
 	if logoHost != "" {
 		g.source = g.logoBase
-		images += " " + g.logoBase
+		g.images += " " + g.logoBase
 	}
-	g.csp = []string{"default-src 'none'; img-src " + images + "; style-src " + styleSource +
-		"; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
+	g.csp = f.policy(g.images+"; form-action 'self'", "")
 	g.sections = g.examples()
-	for _, b := range wallBrands {
-		light := []string{"size", gallerySize}
-		dark := light
-		if b.themed {
-			dark = []string{"size", gallerySize, "background", "auto-dark"}
-		}
-		g.wall = append(g.wall, galleryBrand{Domain: b.domain, OnLight: g.image(b.domain, "", light...),
-			OnDark: g.image(b.domain, "", dark...)})
-	}
-	return g, g.try()
-}
-
-// try renders the page once, so that an error in a template is detected at the start.
-func (g *gallery) try() error {
-	_, err := g.page(nil)
-	return err
+	_, err = g.page(nil) // detects an error in the template
+	return g, err
 }
 
 // image returns a logo of a domain, which may be followed by options of the path; parameters are
@@ -230,9 +191,8 @@ func (g *gallery) examples() []gallerySection {
 
 // galleryView is the data of the template.
 type galleryView struct {
-	Title, Kicker, BaseURL string
-	Style                  template.CSS
-	LogoBase               string
+	view
+	LogoBase string
 
 	Domain   string
 	Fields   []galleryField
@@ -240,14 +200,13 @@ type galleryView struct {
 	Live     *galleryImage // nil if rejected
 	Snippet  string
 	Sections []gallerySection
-	Wall     []galleryBrand
 }
 
 // page renders the page for the values of the form.
 func (g *gallery) page(sent url.Values) ([]byte, error) {
 	v := galleryView{
-		Title: "Letterhead: logos", Kicker: "Logos", BaseURL: g.baseURL, Style: g.style, LogoBase: g.logoBase,
-		Domain: strings.TrimSpace(sent.Get("domain")), Sections: g.sections, Wall: g.wall,
+		view: view{frame: g.frame, Title: g.Name + ": logos"}, LogoBase: g.logoBase,
+		Domain: strings.TrimSpace(sent.Get("domain")), Sections: g.sections,
 	}
 	if v.Domain == "" {
 		v.Domain = galleryDomain
@@ -274,11 +233,7 @@ func (g *gallery) page(sent url.Values) ([]byte, error) {
 		v.Snippet = `<img src="` + template.HTMLEscapeString(live.URL) + `" alt="` +
 			template.HTMLEscapeString(v.Domain) + `">`
 	}
-	var body bytes.Buffer
-	if err := g.template.ExecuteTemplate(&body, "page", v); err != nil {
-		return nil, fmt.Errorf("render pages/logos.html: %w", err)
-	}
-	return body.Bytes(), nil
+	return render(g.template, v)
 }
 
 // rejectedLogo returns the sentence with which the logo endpoint would reject a path, or "" if it would not.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -24,11 +25,13 @@ import (
 	"letterhead/projections/search"
 )
 
-// landing is the first page. Its search belongs to the page: it counts for no account.
+// landing is the first page, and the pages of brands that it leads to. Both read the index without an account.
 type landing struct {
-	gallery  *gallery // the page shows the logos of its wall
+	gallery  *gallery // the pages show logos as it does
 	template *template.Template
-	csp      []string
+	brand    *template.Template
+	may      string // what the pages load, for their policies
+	wall     atomic.Pointer[wall]
 	icon     func() (page, error)
 	script   func() page
 	files    map[string]page // llms.txt and robots.txt
@@ -36,17 +39,17 @@ type landing struct {
 }
 
 const (
-	// landingSearchesPerMinute limits the searches from one visitor's address. Searching while someone types takes
-	// about one for each pause.
-	landingSearchesPerMinute = 120
+	// visitsPerMinute limits the searches and pages of brands of one visitor's address. Searching while someone types
+	// takes about one for each pause.
+	visitsPerMinute = 120
 	// maxLandingResults limits the results of one search.
 	maxLandingResults = 8
 	// landingIcon is the side of the icon, in pixels: browsers show it at 16, or at 32 on dense screens.
 	landingIcon = 32
 )
 
-// scopeLandingSearches is the scope of the counters of the page's searches, by visitor's address.
-const scopeLandingSearches = "landing-searches"
+// scopeVisits is the scope of the counters of searches and pages of brands, by visitor's address.
+const scopeVisits = "landing-searches"
 
 // landingResults are the results of a search, and a sentence if there are none.
 type landingResults struct {
@@ -61,36 +64,27 @@ type landingResult struct {
 
 // landingView is the data of the template.
 type landingView struct {
-	Title, Kicker, BaseURL string
-	Style                  template.CSS
-	HTMXConfig, Script     string
-
-	Domain, Rejected string
-	Live             *galleryBrand // nil if the domain is rejected
-	Snippet          string
-	Query            string
-	MaxQuery         int
-	Found            landingResults
-	Wall             []galleryBrand
+	view
+	HTMXConfig, Script string
+	Query              string
+	MaxQuery           int
+	Found              landingResults
+	Wall               []galleryImage // captioned with domains
 }
 
-func newLanding(g *gallery, styleSource string, data map[string]any) (*landing, error) {
-	t, err := template.New("landing").ParseFS(pageFiles, "pages/layout.html", "pages/landing.html")
-	if err != nil {
-		return nil, fmt.Errorf("parse pages/landing.html: %w", err)
+func newLanding(g *gallery) (*landing, error) {
+	l := &landing{gallery: g, files: map[string]page{},
+		may: g.images + "; script-src 'self'; connect-src 'self'; form-action 'self'"}
+	var err error
+	if l.template, err = pageTemplate("landing"); err != nil {
+		return nil, err
 	}
-	images := "'self'"
-	if !strings.HasPrefix(g.source, "../") {
-		images += " " + g.logoBase
+	if l.brand, err = pageTemplate("brand"); err != nil {
+		return nil, err
 	}
-	l := &landing{gallery: g, template: t, files: map[string]page{},
-		csp: []string{"default-src 'none'; script-src 'self'; connect-src 'self'; img-src " + images +
-			"; style-src " + styleSource +
-			"; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
-		icon:   sync.OnceValues(drawIcon),
-		script: sync.OnceValue(func() page { return newStaticPage(htmx.Script) }),
-	}
-	if l.missing, err = renderPage("pages/missing.html", "Letterhead: no such page", "", data); err != nil {
+	l.icon = sync.OnceValues(func() (page, error) { return drawIcon(g.Name) })
+	l.script = sync.OnceValue(func() page { return newStaticPage(htmx.Script) })
+	if l.missing, err = staticPage("missing", view{frame: g.frame, Title: g.Name + ": no such page"}); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"llms.txt", "robots.txt"} {
@@ -98,56 +92,26 @@ func newLanding(g *gallery, styleSource string, data map[string]any) (*landing, 
 		if err != nil {
 			return nil, err
 		}
-		l.files[name] = newStaticPage([]byte(strings.ReplaceAll(string(source), "{{.BaseURL}}", g.baseURL)))
+		l.files[name] = newStaticPage([]byte(strings.ReplaceAll(string(source), "{{.BaseURL}}", g.BaseURL)))
 	}
-	_, err = l.page("", "", landingResults{})
+	_, err = l.page("", landingResults{}, &wall{})
 	return l, err
 }
 
-// page renders the page, with the logo of a domain or with the results of a search.
-func (l *landing) page(domain, query string, found landingResults) ([]byte, error) {
+// page renders the first page with the results of a search.
+func (l *landing) page(query string, found landingResults, w *wall) ([]byte, error) {
 	v := landingView{
-		Title: "Letterhead: the brand behind a domain", BaseURL: l.gallery.baseURL, Style: l.gallery.style,
+		view:       view{frame: l.gallery.frame, Title: l.gallery.Name + ": the brand behind a domain", Paint: w.paint},
 		HTMXConfig: htmx.Config, Script: strings.TrimPrefix(htmx.Path, "/"),
-		Domain: domain, Query: query, MaxQuery: maxSearchRunes, Found: found,
+		Query: query, MaxQuery: maxSearchRunes, Found: found, Wall: w.tiles,
 	}
-	if v.Domain == "" {
-		v.Domain = galleryDomain
-	}
-	path := url.PathEscape(v.Domain)
-	if v.Rejected = rejectedLogo("/" + path); v.Rejected == "" {
-		live := galleryBrand{Domain: v.Domain, OnLight: l.image(path, "size", "128", "background", "auto-light"),
-			OnDark: l.image(path, "size", "128", "background", "auto-dark")}
-		live.OnLight.Alt, live.OnDark.Alt = "Logo of "+v.Domain, "Logo of "+v.Domain+" on a dark background"
-		v.Live = &live
-		v.Snippet = `<img src="` + template.HTMLEscapeString(l.gallery.image(path, "", "size", "128").URL) + `" alt="` +
-			template.HTMLEscapeString(v.Domain) + `">`
-	}
-	for _, b := range l.gallery.wall {
-		b.OnLight.Source, b.OnDark.Source = l.fromHere(b.OnLight.Source), l.fromHere(b.OnDark.Source)
-		v.Wall = append(v.Wall, b)
-	}
-	var body bytes.Buffer
-	if err := l.template.ExecuteTemplate(&body, "page", v); err != nil {
-		return nil, fmt.Errorf("render pages/landing.html: %w", err)
-	}
-	return body.Bytes(), nil
+	return render(l.template, v)
 }
-
-// image returns a logo as the page refers to it.
-func (l *landing) image(domain string, parameters ...string) galleryImage {
-	i := l.gallery.image(domain, "", parameters...)
-	i.Source = l.fromHere(i.Source)
-	return i
-}
-
-// fromHere turns the URL of an image as reached from the gallery into the one as reached from the root.
-func (l *landing) fromHere(source string) string { return strings.TrimPrefix(source, "../") }
 
 // drawIcon draws the icon of the service: a PNG file in an ICO file, which every browser accepts at /favicon.ico.
-func drawIcon() (page, error) {
+func drawIcon(name string) (page, error) {
 	var drawn bytes.Buffer
-	err := png.Encode(&drawn, monogram.Monogram{Domain: "letterhead", Name: "Letterhead"}.Draw(landingIcon))
+	err := png.Encode(&drawn, monogram.Monogram{Domain: "letterhead", Name: name}.Draw(landingIcon))
 	if err != nil {
 		return page{}, fmt.Errorf("draw the icon: %w", err)
 	}
@@ -165,6 +129,7 @@ func (a *API) routeLanding(r *mux.Router) {
 	}
 	add("/", (*exchange).serveLanding)
 	add("/suggest", (*exchange).serveSuggestions)
+	add("/brands/{domain}", (*exchange).serveBrandPage)
 	add(htmx.Path, (*exchange).serveScript)
 	add("/favicon.ico", (*exchange).serveIcon)
 	for name := range a.pages.landing.files {
@@ -179,16 +144,27 @@ func (a *API) routeLanding(r *mux.Router) {
 	}
 }
 
-// serveLanding answers GET and HEAD /. Without scripts its forms send ?domain= and ?q=.
+// serveLanding answers GET and HEAD /. Without scripts its form sends ?q=. The parameter domain leads to a brand's page.
 func (x *exchange) serveLanding() error {
 	sent := x.request.URL.Query()
+	if domain := strings.TrimSpace(sent.Get("domain")); domain != "" {
+		x.redirect("brands/" + url.PathEscape(domain))
+		return nil
+	}
 	query := strings.TrimSpace(sent.Get("q"))
 	found, problem := x.suggestions(query)
-	body, err := x.api.pages.landing.page(strings.TrimSpace(sent.Get("domain")), query, found)
+	return x.sendLanding(query, found, problem)
+}
+
+// sendLanding sends the first page, with the status of a problem if there is one.
+func (x *exchange) sendLanding(query string, found landingResults, problem *Problem) error {
+	l := x.api.pages.landing
+	w := x.paintedWall()
+	body, err := l.page(query, found, w)
 	if err != nil {
 		return err
 	}
-	x.Header()["Content-Security-Policy"] = x.api.pages.landing.csp
+	x.Header()["Content-Security-Policy"] = l.gallery.policy(l.may, w.paint)
 	switch {
 	case problem != nil:
 		x.sendWith(problem, body)
@@ -239,14 +215,14 @@ func (x *exchange) suggestions(query string) (landingResults, *Problem) {
 	var found landingResults
 	for _, hit := range hits {
 		icon := func(background string) string {
-			return x.api.pages.landing.image(url.PathEscape(hit.Domain), "size", gallerySize,
-				"background", background).Source
+			i := x.api.pages.gallery.image(url.PathEscape(hit.Domain), "", "size", gallerySize, "background", background)
+			return strings.TrimPrefix(i.Source, "../")
 		}
 		found.Results = append(found.Results,
 			landingResult{Name: hit.Name, Domain: hit.Domain, Light: icon("light"), Dark: icon("dark")})
 	}
 	if len(hits) == 0 {
-		found.Sentence = "No brand was found. To see the logo of a domain, enter it above."
+		found.Sentence = "No brand was found. To see the brand of a domain, enter the whole domain."
 	}
 	return found, nil
 }
@@ -255,21 +231,7 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 	if problem := checkSearchText("The search", query); problem != nil {
 		return nil, problem
 	}
-	problem := x.checked(func(ctx context.Context) *Problem {
-		decision, err := x.api.Counters.Take(ctx, ratelimit.Key{Scope: scopeLandingSearches, ID: x.visitor()}, 1,
-			landingSearchesPerMinute)
-		if err != nil {
-			return unavailable("The limit of searches could not be checked. Try again in a moment.",
-				retryUnavailable, err)
-		}
-		if !decision.Allowed {
-			return rateLimited(
-				"This address has searched too often in this minute. Try again when the minute has ended.",
-				decision.RetryAfter(x.api.Now()))
-		}
-		return nil
-	})
-	if problem != nil {
+	if problem := x.admitVisitor(); problem != nil {
 		return nil, problem
 	}
 	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.quick)
@@ -281,6 +243,23 @@ func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
 			retryUnavailable, err)
 	}
 	return hits, nil
+}
+
+// admitVisitor counts a request that reads the index without an account.
+func (x *exchange) admitVisitor() *Problem {
+	return x.checked(func(ctx context.Context) *Problem {
+		decision, err := x.api.Counters.Take(ctx, ratelimit.Key{Scope: scopeVisits, ID: x.visitor()}, 1, visitsPerMinute)
+		if err != nil {
+			return unavailable("The limit of searches could not be checked. Try again in a moment.",
+				retryUnavailable, err)
+		}
+		if !decision.Allowed {
+			return rateLimited(
+				"This address has searched too often in this minute. Try again when the minute has ended.",
+				decision.RetryAfter(x.api.Now()))
+		}
+		return nil
+	})
 }
 
 // visitor returns the address of the visitor, as limits count it.

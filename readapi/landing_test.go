@@ -2,7 +2,10 @@ package readapi_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -39,30 +42,73 @@ func attributes(t *testing.T, body []byte, element, name string) []string {
 	return values
 }
 
-func TestLanding_DomainInForm_ShowsItsLogo(t *testing.T) {
+func TestLanding_Parts_AreServedAndAllowed(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	a := s.opened("/?domain=acme.com", browser)
+	a := s.opened("/", browser)
 	if a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
 		t.Fatalf("status %d, %s", a.status, a.header.Get("Content-Type"))
 	}
-	policy := a.header.Get("Content-Security-Policy")
-	if !strings.Contains(policy, "script-src 'self'") || strings.Contains(policy, "unsafe") {
-		t.Errorf("policy %q", policy)
-	}
-	images := strings.Join(attributes(t, a.body, "img", "src"), "\n")
-	for _, want := range []string{"logo/acme.com?size=128&background=auto-light", "logo/acme.com?size=128&background=auto-dark"} {
-		if !strings.Contains(images, want) {
-			t.Errorf("the images are\n%s\nwant %s among them", images, want)
-		}
-	}
+	checkStyles(t, a)
 	for _, source := range append(attributes(t, a.body, "script", "src"), attributes(t, a.body, "link", "href")...) {
 		if part := s.opened("/"+source, nil); part.status != http.StatusOK || len(part.body) == 0 {
 			t.Errorf("%s: status %d, %d bytes", source, part.status, len(part.body))
 		}
 	}
-	if a := s.opened("/?domain=localhost", browser); a.status != http.StatusOK || !strings.Contains(string(a.body), `role="alert"`) {
-		t.Errorf("a name without a domain: status %d, no sentence about it", a.status)
+	for sent, want := range map[string]string{"acme.com": "brands/acme.com", " bücher.de": "brands/b%C3%BCcher.de", "//evil.example": "brands/%2F%2Fevil.example"} {
+		if a := s.opened("/?domain="+url.QueryEscape(sent), browser); a.status != http.StatusMovedPermanently || a.header.Get("Location") != want {
+			t.Errorf("the domain %q: status %d, Location %q, want %q", sent, a.status, a.header.Get("Location"), want)
+		}
+	}
+}
+
+// checkStyles checks that the policy of a page allows exactly its styles, and nothing inline.
+func checkStyles(t *testing.T, a answer) {
+	t.Helper()
+	policy := a.header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, "script-src 'self'") || strings.Contains(policy, "unsafe") {
+		t.Errorf("policy %q", policy)
+	}
+	root, styles := testmust.Get(html.Parse(bytes.NewReader(a.body)))(t), 0
+	for n := range root.Descendants() {
+		if n.Type == html.ElementNode && n.Data == "style" {
+			styles++
+			sum := sha256.Sum256([]byte(n.FirstChild.Data))
+			if want := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, want) {
+				t.Errorf("the policy %s does not allow the style %.60s", policy, n.FirstChild.Data)
+			}
+		}
+		for _, attribute := range n.Attr {
+			if attribute.Key == "style" || strings.HasPrefix(attribute.Key, "on") {
+				t.Errorf("<%s> has the attribute %s, which the policy forbids", n.Data, attribute.Key)
+			}
+		}
+	}
+	if got := strings.Count(policy, "'sha256-"); got != styles {
+		t.Errorf("the policy allows %d styles, and the page has %d", got, styles)
+	}
+}
+
+func TestPages_SettingsOfTheOperator_AreShown(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(set *setup) {
+		set.config.Name, set.config.Accent, set.config.Contact = "Brands & Co", "#ffe600", "mailto:brands@example.com"
+	})
+	for _, path := range []string{"/", "/brands/acme.com", "/docs", "/docs/errors", "/docs/logos", "/bot", "/nothing"} {
+		a := s.opened(path, browser)
+		if !bytes.Contains(a.body, []byte(`">Brands &amp; Co</a>`)) || bytes.Contains(a.body, []byte("Letterhead:")) {
+			t.Errorf("%s does not have the name of the service", path)
+		}
+		// The yellow is darkened for white pages, and left alone on dark ones.
+		if !bytes.Contains(a.body, []byte(":root{--mark:#ffe600}")) || bytes.Count(a.body, []byte("--mark:#ffe600")) != 1 {
+			t.Errorf("%s does not have the accent for dark pages only", path)
+		}
+		if doors := strings.Join(attributes(t, a.body, "a", "href"), " "); !strings.Contains(doors, baseURL+"/dashboard") {
+			t.Errorf("%s has no way to sign in: %s", path, doors)
+		}
+	}
+	if links := strings.Join(attributes(t, s.opened("/", browser).body, "a", "href"), " "); !strings.Contains(links, "mailto:brands@example.com") {
+		t.Errorf("the first page does not say how to get an account: %s", links)
 	}
 }
 
@@ -73,7 +119,7 @@ func TestLanding_Search_FindsBrandsAndCountsForNoAccount(t *testing.T) {
 	s.must(s.runner.CatchUp(t.Context()))
 	for _, path := range []string{"/?q=acme", "/suggest?q=acme"} {
 		a := s.opened(path, browser)
-		if links := attributes(t, a.body, "a", "href"); a.status != http.StatusOK || !strings.Contains(strings.Join(links, " "), "./?domain=acme.com") {
+		if links := attributes(t, a.body, "a", "href"); a.status != http.StatusOK || !strings.Contains(strings.Join(links, " "), "brands/acme.com") {
 			t.Errorf("%s: status %d, links %v", path, a.status, links)
 		}
 		if a.header.Get("Content-Security-Policy") == "" || a.header.Get("Access-Control-Allow-Origin") != "" {

@@ -29,7 +29,7 @@ func (a *API) Routes() ([]string, error) {
 func TestRouter_PathOfDomain_LeadsToBrand(t *testing.T) {
 	a := &API{}
 	var err error
-	if a.pages, err = newPages("https://brands.example.com", "", "Test"); err != nil {
+	if a.pages, err = newPages("https://brands.example.com", "", "Test", Operator{Name: "Letterhead"}); err != nil {
 		t.Fatal(err)
 	}
 	router := a.newRouter()

@@ -15,11 +15,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/mod/sumdb/note"
 
 	"letterhead/internal/email"
 	"letterhead/internal/eventlog/stores"
+	"letterhead/internal/imaging"
 	"letterhead/internal/webhook"
 )
 
@@ -39,6 +41,9 @@ type Config struct {
 	BaseURL      string   // URL of this service for clients, without a trailing slash
 	baseURLSet   bool     // configured, not derived from Listen
 	BillingURL   string
+	Name         string // of the service, on its pages
+	Accent       string // color of its pages, a hexadecimal triplet; "" = their own
+	Contact      string // URL of who opens accounts; "" = none
 
 	EventStore string // Embedded, or the connection string of EventStoreDB
 	Database   string // Embedded, or the URL of PostgreSQL
@@ -91,14 +96,17 @@ type Config struct {
 	LogFormat string // text, json
 }
 
+// maxName limits the name of the service, in characters: it shares a line with the navigation.
+const maxName = 40
+
 // Values of MetricsListen.
 const (
 	MetricsWithAPI   = "api"   // /metrics is served on Listen
 	MetricsWithAdmin = "admin" // /metrics is served on AdminListen, to callers with a token
 )
 
-// defaultAdminListen is the AdminListen of a single process that serves clients on a loopback address.
-const defaultAdminListen = "127.0.0.1:8090"
+// DefaultAdminListen is the AdminListen of a single process that serves clients on a loopback address.
+const DefaultAdminListen = "127.0.0.1:8090"
 
 // isLoopback reports whether only this machine can connect to an address.
 func isLoopback(address string) bool {
@@ -108,6 +116,12 @@ func isLoopback(address string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// IsLocal reports whether clients are on this machine.
+func (c Config) IsLocal() bool {
+	u, err := url.Parse(c.BaseURL)
+	return err == nil && isLoopback(net.JoinHostPort(u.Hostname(), "0"))
 }
 
 // Setting is one row of the table of settings.
@@ -148,13 +162,8 @@ func Settings() []Setting {
 					return nil
 				}
 				c.baseURLSet = true
-				u, err := url.Parse(v)
-				if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" ||
-					u.Fragment != "" {
-					return fmt.Errorf("%q is not an http or https URL without query", v)
-				}
 				c.BaseURL = strings.TrimRight(v, "/")
-				return nil
+				return webURL(v)
 			},
 		},
 		{"LETTERHEAD_BILLING_URL", "", "base URL + /dashboard/credits",
@@ -162,6 +171,26 @@ func Settings() []Setting {
 				c.BillingURL = cmp.Or(v, c.BaseURL+"/dashboard/credits")
 				return nil
 			}},
+		{"LETTERHEAD_NAME", "Letterhead", "", "name of this service on its pages, at most 40 characters",
+			func(c *Config, v string) error {
+				if c.Name = strings.TrimSpace(v); c.Name == "" || utf8.RuneCountInString(c.Name) > maxName {
+					return fmt.Errorf("it must have 1 to %d characters", maxName)
+				}
+				return nil
+			}},
+		{"LETTERHEAD_ACCENT", "none", "", "color of links and buttons on the public pages, such as #0b57d0; darkened or lightened where it could not be read",
+			func(c *Config, v string) error {
+				if v == "none" {
+					return nil
+				}
+				color, alpha, ok := imaging.ParseColor(v)
+				if !ok || alpha < 1 {
+					return fmt.Errorf("%q is not a color such as #0b57d0", v)
+				}
+				c.Accent = color.Hex()
+				return nil
+			}},
+		{"LETTERHEAD_CONTACT", "none", "", "e-mail address or URL of a page at which visitors get an account; the first page links to it", contact},
 		{
 			"LETTERHEAD_EVENTSTORE", "sqlite", "",
 			"event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://",
@@ -221,13 +250,8 @@ func Settings() []Setting {
 		{
 			"LETTERHEAD_STRIPE_URL", "https://api.stripe.com", "", "address of Stripe's API; it may be private",
 			func(c *Config, v string) error {
-				u, err := url.Parse(v)
-				if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" ||
-					u.Fragment != "" {
-					return fmt.Errorf("%q is not an http or https URL without query", v)
-				}
 				c.StripeURL = strings.TrimRight(v, "/")
-				return nil
+				return webURL(v)
 			},
 		},
 		{"LETTERHEAD_BILLING_FILE", "", "no plans and packs",
@@ -287,7 +311,7 @@ func Settings() []Setting {
 			"address to serve the admin API on: host:port, or off", func(c *Config, v string) error {
 				switch {
 				case v == "" && !c.Shared() && isLoopback(c.Listen):
-					c.AdminListen, c.AdminDefault = defaultAdminListen, true
+					c.AdminListen, c.AdminDefault = DefaultAdminListen, true
 				case v == "", v == "off":
 				default:
 					if _, _, err := net.SplitHostPort(v); err != nil {
@@ -416,7 +440,7 @@ func Settings() []Setting {
 			byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
 		{
 			"LETTERHEAD_TRUSTED_PROXIES", "none", "",
-			"comma-separated addresses or networks of proxies whose X-Forwarded-For identifies the client of a logo request, of a search on the first page or of a failed sign-in, at LETTERHEAD_ADMIN_LISTEN too",
+			"comma-separated addresses or networks of proxies whose X-Forwarded-For identifies the client of a logo request, of a search on the first page, of a brand's page or of a failed sign-in, at LETTERHEAD_ADMIN_LISTEN too",
 			networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies }),
 		},
 		{

@@ -164,9 +164,9 @@ func TestAdminListen_DefaultsByShape(t *testing.T) {
 		want      string
 		isDefault bool
 	}{
-		{nil, defaultAdminListen, true},
-		{[]string{"LETTERHEAD_LISTEN", "[::1]:8080"}, defaultAdminListen, true},
-		{[]string{"LETTERHEAD_LISTEN", "localhost:8080"}, defaultAdminListen, true},
+		{nil, DefaultAdminListen, true},
+		{[]string{"LETTERHEAD_LISTEN", "[::1]:8080"}, DefaultAdminListen, true},
+		{[]string{"LETTERHEAD_LISTEN", "localhost:8080"}, DefaultAdminListen, true},
 		{[]string{"LETTERHEAD_LISTEN", "0.0.0.0:8080"}, "", false},
 		{[]string{"LETTERHEAD_LISTEN", ":8080"}, "", false},
 		{[]string{"LETTERHEAD_ADMIN_LISTEN", "off"}, "", false},

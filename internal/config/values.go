@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/mail"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -9,6 +10,29 @@ import (
 	"strings"
 	"time"
 )
+
+// webURL checks the URL of a service.
+func webURL(v string) error {
+	u, err := url.Parse(v)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%q is not an http or https URL without query", v)
+	}
+	return nil
+}
+
+// contact parses an e-mail address, which becomes a mailto URL, or the URL of a page.
+func contact(c *Config, v string) error {
+	if v == "none" {
+		return nil
+	}
+	c.Contact = v
+	if address, err := mail.ParseAddress(v); err == nil && address.Address == v {
+		c.Contact = "mailto:" + v
+	} else if u, err := url.Parse(v); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q is neither an e-mail address nor an http or https URL", v)
+	}
+	return nil
+}
 
 // databaseConnections limits the pools of the database in its URL.
 func databaseConnections(c *Config, v string) error {

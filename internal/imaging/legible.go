@@ -153,8 +153,8 @@ func opaqueCells(img *image.NRGBA) []bool {
 	return cells
 }
 
-// plainlyLegible is the contrast that WCAG 2.2 requires of graphics (1.4.11).
-const plainlyLegible = 3
+// plainlyLegible is the contrast that WCAG 2.2 requires of graphics (1.4.11), readable that of text (1.4.3).
+const plainlyLegible, readable = 3, 4.5
 
 // TurnedFor returns a color that is legible on a page: the color itself if it is, else one of the same hue with the
 // opposite lightness, so that black becomes white and navy a light blue. If that has a contrast below 3, as on pages of
@@ -171,7 +171,12 @@ func (c RGB) TurnedFor(page RGB) RGB {
 }
 
 // StrengthenedFor returns the color of the same hue and the nearest lightness with a contrast of 3 on a page.
-func (c RGB) StrengthenedFor(page RGB) (strong RGB) {
+func (c RGB) StrengthenedFor(page RGB) RGB { return c.withContrast(plainlyLegible, page) }
+
+// ReadableOn is StrengthenedFor with the contrast that text must have.
+func (c RGB) ReadableOn(page RGB) RGB { return c.withContrast(readable, page) }
+
+func (c RGB) withContrast(least float64, page RGB) (strong RGB) {
 	hue, saturation, lightness := c.hsl()
 	end := 0.0 // the lightness with more contrast
 	if !page.isLight() {
@@ -182,7 +187,7 @@ func (c RGB) StrengthenedFor(page RGB) (strong RGB) {
 		if strong = c; i > 0 {
 			strong = fromHSL(hue, saturation, lightness+(end-lightness)*float64(i)/steps)
 		}
-		if Contrast(strong, page) >= plainlyLegible {
+		if Contrast(strong, page) >= least {
 			break
 		}
 	}

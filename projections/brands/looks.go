@@ -15,6 +15,7 @@ import (
 type Looks struct {
 	Name       string // "" if unknown
 	Logos      []eventschemas.Logo
+	Colors     []eventschemas.Color
 	Restricted bool // adult content; its record has no data on purpose
 }
 
@@ -34,13 +35,15 @@ type looksBody struct {
 		} `json:"formats"`
 		Tags []string `json:"tags"`
 	} `json:"logos"`
-	NSFW        bool      `json:"isNsfw"`
-	Restriction *struct{} `json:"restriction"`
+	Colors      []eventschemas.Color `json:"colors"`
+	NSFW        bool                 `json:"isNsfw"`
+	Restriction *struct{}            `json:"restriction"`
 }
 
 // LooksOf returns what Looks would read from the view's body.
 func LooksOf(v brand.View) Looks {
-	looks := Looks{Logos: v.Record.Logos, Restricted: v.Record.NSFW || v.Record.Restriction != nil}
+	looks := Looks{Logos: v.Record.Logos, Colors: v.Record.Colors,
+		Restricted: v.Record.NSFW || v.Record.Restriction != nil}
 	if v.Record.Name != nil {
 		looks.Name = *v.Record.Name
 	}
@@ -57,7 +60,7 @@ func (e *Entry) Looks() (*Looks, error) {
 	if err := json.Unmarshal(bytes.ReplaceAll(e.Body.marked, []byte{baseURLMark}, nil), &body); err != nil {
 		return nil, fmt.Errorf("read the logos of %s: %w", e.Domain, err)
 	}
-	looks := &Looks{Restricted: body.NSFW || body.Restriction != nil}
+	looks := &Looks{Colors: body.Colors, Restricted: body.NSFW || body.Restriction != nil}
 	if body.Name != nil {
 		looks.Name = *body.Name
 	}

@@ -65,11 +65,11 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 		paths []string
 		forms []form
 	}{
-		{"guest", on.guest, on.n.url, []string{"/", "/docs", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t", "/dashboard/sign-in?sent=1"}, nil},
+		{"guest", on.guest, on.n.url, []string{"/", "/?q=git", "/brands/spotify.com", "/brands/unknown.example", "/brands/localhost", "/docs", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t", "/dashboard/sign-in?sent=1"}, nil},
 		{"guest of the operators", on.guest, on.admin, []string{"/", "/sign-in?token=t"}, nil},
 		{"customer", on.customer, on.n.url, []string{"/dashboard", "/dashboard/usage", "/dashboard/keys", "/dashboard/ledger", "/dashboard/ledger?domain=%00", "/dashboard/ledger/" + charged,
-			"/dashboard/replay", "/dashboard/replay?at=x", "/dashboard/statements", "/dashboard/statements/" + month, "/dashboard/playground", "/dashboard/credits", "/dashboard/notices", "/dashboard/sign-out", "/dashboard/missing"},
-			[]form{{"/dashboard/keys", "/dashboard/keys", "name", "Tests", "Issue the key", "#key"}, {"/dashboard/keys", "/dashboard/keys", "name", "", "Issue the key", rejected}}},
+			"/dashboard/replay", "/dashboard/replay?at=x", "/dashboard/statements", "/dashboard/statements/" + month, "/dashboard/playground", "/dashboard/playground?identifier=figma.com", "/dashboard/credits", "/dashboard/notices", "/dashboard/sign-out", "/dashboard/missing"},
+			[]form{{"/dashboard/playground", "/dashboard/playground", "identifier", "figma.com", "Look it up", "#answer"}, {"/dashboard/keys", "/dashboard/keys", "name", "Tests", "Issue the key", "#key"}, {"/dashboard/keys", "/dashboard/keys", "name", "", "Issue the key", rejected}}},
 		{"operator", on.operator, on.admin, []string{"/", "/projections/accounts", "/accounts", account, account + "/replay", account + "/requests/" + charged, account + "/statements/" + month, "/payments", "/payments/" + payment.ID, "/inbox", "/inbox?state=waiting", "/books", "/books/revenue", "/brands", "/brands/github.com", "/crawls", "/operators", "/actions", "/missing"},
 			[]form{{"/operators", "/operators", "name", "Tests", "Issue the token", "#secret0"}, {"/operators", "/operators", "name", "", "Issue the token", rejected}, {account, "/grant", "credits", "-5", "Grant the credits", rejected}, {"/inbox", "/inbox", "customer", "", "Link the customer", rejected}}},
 	} {

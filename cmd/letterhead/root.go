@@ -55,6 +55,7 @@ on the same data folder, even while it runs.`,
 func allCommands(e *environment) []*cobra.Command {
 	return []*cobra.Command{
 		serveCommand(e),
+		demoCommand(e),
 		group("account", "Create, show, suspend and change accounts", accountCreate(e), accountShow(e),
 			accountList(e), accountPlan(e), accountNotices(e), accountLoginLink(e), accountSignOut(e),
 			accountSignInEmail(e), accountNote(e),

@@ -44,7 +44,12 @@ func serveCommand(e *environment) *cobra.Command {
 		if err := cfg.CheckServe(); err != nil {
 			return usageError{fmt.Errorf("settings: %w", err)}
 		}
-		return serve(cmd.Context(), e, cfg)
+		return serve(cmd.Context(), e, cfg, func(n *node.Node, begun node.Begun) error {
+			if begun.New != nil {
+				return greetFirst(cmd.Context(), e, n, *begun.New, begun.AdminURL)
+			}
+			return greetAgain(cmd.Context(), e, n, begun.AccountID, begun.AdminURL)
+		})
 	}
 	return c
 }
@@ -61,8 +66,8 @@ Settings, from the environment:
 	return b.String()
 }
 
-// serve runs this process's roles until ctx ends.
-func serve(ctx context.Context, e *environment, cfg config.Config) error {
+// serve runs this process's roles until ctx ends. It calls begun when a node with a log of its own serves everything.
+func serve(ctx context.Context, e *environment, cfg config.Config, begun func(*node.Node, node.Begun) error) error {
 	node.SpareCollector()
 	server := node.Server{
 		Settings: cfg, Release: version, Logs: e.stderr,
@@ -72,12 +77,7 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 				return inside.run(ctx)
 			}
 		},
-		Begun: func(n *node.Node, begun node.Begun) error {
-			if begun.New != nil {
-				return greetFirst(ctx, e, n, *begun.New, begun.AdminURL)
-			}
-			return greetAgain(ctx, e, n, begun.AccountID, begun.AdminURL)
-		},
+		Begun: begun,
 	}
 	return server.Serve(ctx)
 }

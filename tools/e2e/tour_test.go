@@ -83,9 +83,27 @@ func openTour(t *testing.T, more ...string) tour {
 	return on
 }
 
+// tourOfDemo is a demonstration, and three people in front of it.
+func tourOfDemo(t *testing.T) tour {
+	t.Helper()
+	browser := openChromium(t)
+	d := startDemo(t)
+	on := tour{n: d.node, guest: newVisitor(t, browser), customer: newVisitor(t, browser), operator: newVisitor(t, browser)}
+	link := testmust.Get(url.Parse(d.customer))(t)
+	on.account = link.Query().Get("account")
+	on.customer.open(d.customer)
+	on.customer.press("Sign in to the dashboard")
+	on.customer.sees("Balance")
+	on.operator.open(d.operator)
+	on.operator.press("Sign in as an operator")
+	on.operator.sees("The service is ready")
+	on.admin = "http://" + testmust.Get(url.Parse(d.operator))(t).Host
+	return on
+}
+
 // TestTour_Pages_AreDrawn makes the screenshots of docs/tour.md.
 func TestTour_Pages_AreDrawn(t *testing.T) {
-	on := openTour(t)
+	on := tourOfDemo(t)
 	n, admin, id, guest, customer, operator := on.n, on.admin, on.account, on.guest, on.customer, on.operator
 	for _, v := range []*visitor{guest, customer, operator} {
 		testmust.Succeed(t, chromedp.Do(v.ctx, chromedp.EmulateViewport(1280, 800)))

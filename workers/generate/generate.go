@@ -35,6 +35,7 @@ type Options struct {
 	Months   int       // length of the history
 	Until    time.Time // its end
 	Hot      float64   // the share of the first account in the use of the service, from 0 to 1
+	Brands   []string  // domains that are looked up, the most popular first; none = invented ones
 }
 
 // Defaults returns the Options of a small history.

@@ -69,6 +69,9 @@ func newGenerator(o Options) *generator {
 	g.looked = rand.NewZipf(random, zipfExponent, zipfOffset, brandCount-1)
 	for i := range brandCount {
 		domain := fmt.Sprintf("brand-%d.example", i)
+		if len(o.Brands) > 0 {
+			domain = o.Brands[i%len(o.Brands)]
+		}
 		g.brands = append(g.brands, look{brand.ID(domain).String(), domain, 1 + random.Uint64N(9)})
 	}
 	return g

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/domain/account"
+	"letterhead/domain/operator"
+	"letterhead/domain/signin"
+	"letterhead/internal/accountnames"
+	"letterhead/internal/config"
+	"letterhead/node"
+	"letterhead/projections/accounts"
+	"letterhead/starter"
+	"letterhead/workers/generate"
+)
+
+// demoNames are the holders of the demonstration's accounts, in no order. The companies are invented.
+var demoNames = []string{"Harbor & Vine", "Northwind Atlas", "Quillon Press", "Brightmoor Energy", "Tallow Street Foods",
+	"Ferrous Labs", "Aster & Pine", "Lumen Ferry", "Copperline Rail", "Juniper Ledger", "Saltmarsh Studio", "Oakhill Robotics"}
+
+// demoBrands are looked up most often in the demonstration, followed by all others of the starter index.
+var demoBrands = []string{"github.com", "figma.com", "spotify.com", "stripe.com", "airbnb.com", "netflix.com"}
+
+// demoEvents and demoMonths give the busiest account some thirty look-ups a day.
+const demoEvents, demoMonths = 20_000, 6
+
+func demoCommand(e *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use: "demo", Short: "Serve accounts with half a year of history, and keep nothing", Args: exactArgs(),
+	}
+	listen := c.Flags().String("listen", "127.0.0.1:8080", "address to serve on")
+	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if e.node != nil || e.data != "" {
+			return usageError{errors.New("demo uses a temporary folder of its own: leave out --data")}
+		}
+		folder, err := os.MkdirTemp("", "letterhead-demo-")
+		if err != nil {
+			return fmt.Errorf("make a folder for the demonstration: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+		// Settings of a service on this machine do not apply to the demonstration.
+		cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{
+			"LETTERHEAD_DATA": filepath.Join(folder, "data"), "LETTERHEAD_LISTEN": *listen,
+			"LETTERHEAD_REFRESH": "off", "LETTERHEAD_LOG_LEVEL": "warn",
+		})
+		if err != nil {
+			return usageError{fmt.Errorf("demo: %w", err)}
+		}
+		if err := e.printf("Making a history of %d months…\n", demoMonths); err != nil {
+			return err
+		}
+		if err := generateDemo(cmd.Context(), e, cfg); err != nil {
+			return err
+		}
+		return serve(cmd.Context(), e, cfg, func(n *node.Node, _ node.Begun) error { return greetDemo(cmd.Context(), e, n) })
+	}
+	return c
+}
+
+// generateDemo writes the history of the demonstration, which ends now, with look-ups of the brands of the starter index.
+func generateDemo(ctx context.Context, e *environment, cfg config.Config) error {
+	history := generate.Defaults()
+	history.Accounts, history.Events, history.Months, history.Hot = len(demoNames), demoEvents, demoMonths, 0.3
+	history.Until, history.Brands = time.Now(), demoBrands
+	err := starter.Each(func(b starter.Brand) error {
+		history.Brands = append(history.Brands, b.Domain)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = node.Generate(ctx, cfg, e.options(node.ToWrite), history, func(int) {})
+	return err
+}
+
+// greetDemo names the accounts, and prints links with which a visitor signs in to the busiest one and as an operator.
+func greetDemo(ctx context.Context, e *environment, n *node.Node) error {
+	all, err := n.Models.Accounts.List(ctx, "", len(demoNames))
+	if err != nil {
+		return err
+	}
+	var names []accountnames.Entry
+	var busiest accounts.Account
+	for i, a := range all {
+		if a.Status == account.Closed {
+			continue // its names are erased
+		}
+		names = append(names, accountnames.Entry{ID: a.Holder, Name: demoNames[i]})
+		if a.Revision > busiest.Revision {
+			busiest = a
+		}
+	}
+	if err := n.Stores.Names.PutAll(ctx, names); err != nil {
+		return err
+	}
+	customer, err := n.Operations.SignIns.IssueLink(ctx, n.Operator(), busiest.ID, signin.Owner)
+	if err != nil {
+		return err
+	}
+	visitor, err := n.Operations.Tokens.IssueLink(ctx, n.Operator(), "Demo operator", operator.Admin)
+	if err != nil {
+		return err
+	}
+	return e.printf(`
+  first page   %s/
+  a brand      %[1]s/brands/github.com
+  dashboard    %s
+  operators    %s
+  Each link signs in once, within %d minutes. Ctrl-C ends the demonstration and removes its data.
+
+`, n.Config.BaseURL, customer.URL, visitor.URL, signin.LinkLifetime/time.Minute)
+}

@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"letterhead/internal/testmust"
+)
+
+// demo is a running demonstration, with the links that it has printed.
+type demo struct {
+	*node
+	customer, operator string
+	folder             string // for temporary files
+}
+
+func startDemo(t testing.TB) demo {
+	t.Helper()
+	folder := t.TempDir()
+	d := demo{node: &node{t: t, out: newOutput()}, folder: folder}
+	d.cmd = exec.Command(binary, "demo", "--listen", anyPort)
+	d.cmd.Env = environ("TMPDIR="+folder, "LETTERHEAD_EVENTSTORE=esdb://production.example.com:2113")
+	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
+	d.run()
+	d.url = d.out.waitFor(t, `(?m)^  first page   (\S+)/$`, d.done)[1]
+	d.customer = d.out.waitFor(t, `(?m)^  dashboard    (http://\S+/dashboard/sign-in\?account=\S+)$`, d.done)[1]
+	d.operator = d.out.waitFor(t, `(?m)^  operators    (http://\S+/sign-in\?token=\S+)$`, d.done)[1]
+	return d
+}
+
+// The demonstration needs no network and no settings, ignores those of a service on the machine, and leaves nothing.
+func TestDemo_Accounts_HaveNamesAndHistoryAndAreRemoved(t *testing.T) {
+	d := startDemo(t)
+	if page := string(d.want(200, "/brands/github.com", "").body); !strings.Contains(page, "<h1>GitHub</h1>") {
+		t.Errorf("the page of a brand: %.300s", page)
+	}
+	folders := testmust.Get(filepath.Glob(filepath.Join(d.folder, "letterhead-demo-*", "data")))(t)
+	if len(folders) != 1 {
+		t.Fatalf("the demonstration has the folders %v, want one", folders)
+	}
+	accounts := ok(t, folders[0], "account", "list")
+	if named := strings.Count(accounts, " & "); named < 2 || !strings.Contains(accounts, "Northwind Atlas") {
+		t.Errorf("the accounts have no names:\n%s", accounts)
+	}
+	_, id, _ := strings.Cut(d.customer, "account=")
+	id, _, _ = strings.Cut(id, "&")
+	if entries := ok(t, folders[0], "ledger", "show", "--account", id, "--last", "500"); !strings.Contains(entries, "github.com") {
+		t.Errorf("the ledger has no brand of the starter index:\n%.500s", entries)
+	}
+	d.stop()
+	if left := testmust.Get(os.ReadDir(d.folder))(t); len(left) != 0 {
+		t.Errorf("the demonstration has left %s", left[0].Name())
+	}
+}
+
+func TestDemo_WhatItDoesNotKnow_IsRefused(t *testing.T) {
+	for _, args := range [][]string{{"demo", "now"}, {"demo", "--accounts", "3"}, {"demo", "--data", t.TempDir()}, {"demo", "--listen", "8080"}} {
+		out, err := exec.Command(binary, args...).CombinedOutput()
+		if err == nil || len(out) == 0 {
+			t.Errorf("%v: %v, %s; want an error that says why", args, err, out)
+		}
+	}
+}

@@ -99,22 +99,11 @@ func greetFirst(ctx context.Context, e *environment, n *node.Node, c operations.
 		return err
 	}
 	return e.printf(`
-Letterhead serves on %[1]s
-
-  account      %[2]s   plan %[3]s, %[4]d credits
-%[5]s%[9]s  start        %[1]s/
-  docs         %[1]s/docs
-  a logo       %[1]s/logo/github.com?size=64
-               (needs no key; %[1]s/docs/logos shows more)
-%[8]s%[10]s
-Try it:
-  %[6]s %[1]s/v1/brands/github.com
-  %[6]s '%[1]s/v1/search?q=githb'
-  %[6]s %[1]s/v1/me
-  %[7]s ledger show --account %[2]s --last 1
-
-`, cfg.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, adminLine(adminURL),
-		signIn, operators)
+%[1]s  account      %[2]s   plan %[3]s, %[4]d credits
+%[5]s%[6]s%[7]s  look-up      %[8]s %[9]s/v1/brands/github.com
+  ledger       %[10]s ledger show --account %[2]s --last 1
+`, addresses(cfg, adminURL), c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, signIn, operators, curl,
+		cfg.BaseURL, self)
 }
 
 // Secrets go to these files in the data folder, with mode 0600, if standard output is not a terminal.
@@ -133,8 +122,7 @@ const (
 func showKeys(e *environment, cfg config.Config, secret, publishable string) (lines, curl string, err error) {
 	if onTerminal(e.stdout) {
 		return fmt.Sprintf(`  secret       %s
-  publishable  %s
-  The keys are shown only now; only their hashes are stored.
+  publishable  %s   (shown only now)
 `, secret, publishable), "curl -s -H 'Authorization: Bearer " + secret + "'", nil
 	}
 	path := filepath.Join(cfg.Data, keysFile)
@@ -142,10 +130,7 @@ func showKeys(e *environment, cfg config.Config, secret, publishable string) (li
 	if err := disk.WriteText(path, text); err != nil { // mode 0600
 		return "", "", fmt.Errorf("write the keys of the first account to %s: %w", path, err)
 	}
-	return fmt.Sprintf(`  keys         %s
-  The secret and the publishable key are in this file, which only its owner can read.
-  Only their hashes are stored elsewhere: keep the keys, then delete the file.
-`, path), ". " + shellWord(path) + `; curl -s -H "Authorization: Bearer $LETTERHEAD_SECRET_KEY"`, nil
+	return fmt.Sprintf("  keys         %s   (keep them, then delete the file: they are stored nowhere else)\n", path), ". " + shellWord(path) + `; curl -s -H "Authorization: Bearer $LETTERHEAD_SECRET_KEY"`, nil
 }
 
 // showSignIn returns the lines about signing in to the dashboard of an account that was just opened.
@@ -174,17 +159,15 @@ func showOperatorSignIn(ctx context.Context, e *environment, n *node.Node, admin
 	return showLink(e, "operators", link.URL, filepath.Join(n.Config.Data, operatorSignInFile), operator.LinkLifetime)
 }
 
-// showLink returns the lines about a link that signs in to a dashboard. Without a terminal the link is in a file.
+// showLink returns the line about a link that signs in to a dashboard. Without a terminal the link is in a file.
 func showLink(e *environment, dashboard, url, path string, lifetime time.Duration) (string, error) {
-	shown, subject := url, "The link"
 	if !onTerminal(e.stdout) {
 		if err := disk.WriteText(path, url+"\n"); err != nil {
 			return "", fmt.Errorf("write the link to sign in to %s: %w", path, err)
 		}
-		shown, subject = path, "The link in this file"
+		url = path
 	}
-	return fmt.Sprintf("  %-12s %s\n  %s signs in once, within %d minutes.\n",
-		dashboard, shown, subject, lifetime/time.Minute), nil
+	return fmt.Sprintf("  %-12s %s   (signs in once, within %d minutes)\n", dashboard, url, lifetime/time.Minute), nil
 }
 
 // signInCommand returns the line with the command that makes a link to sign in.
@@ -213,23 +196,17 @@ func greetAgain(ctx context.Context, e *environment, n *node.Node, accountID, ad
 			return err
 		}
 	}
-	return e.printf(`
-Letterhead serves on %[1]s
-
-  account      %[2]s
-  another key  %[3]s key issue --account %[2]s
-%[4]s  start        %[1]s/
-  docs         %[1]s/docs
-%[5]s%[6]s
-`, cfg.BaseURL, accountID, self, signIn, adminLine(adminURL), operatorCommand(adminURL, self))
+	return e.printf("\n%s  account      %s\n  another key  %s key issue --account %[2]s\n%[4]s%[5]s", addresses(cfg, adminURL),
+		accountID, self, signIn, operatorCommand(adminURL, self))
 }
 
-// adminLine returns the line of a greeting about the admin API.
-func adminLine(url string) string {
-	if url == "" {
-		return ""
+// addresses returns the lines with which a greeting begins.
+func addresses(cfg config.Config, adminURL string) string {
+	operators := "  operators    off; LETTERHEAD_ADMIN_LISTEN=" + config.DefaultAdminListen + " turns their pages on\n"
+	if adminURL != "" {
+		operators = "  admin API    " + adminURL + "/admin/openapi.yaml\n"
 	}
-	return "  admin API    " + url + "/admin (\"letterhead admin token issue\" makes a token)\n"
+	return fmt.Sprintf("%s serves on %s\n  first page   %[2]s/   API %[2]s/docs\n%[3]s", cfg.Name, cfg.BaseURL, operators)
 }
 
 // commandFor returns the command line that later commands for the data folder begin with.

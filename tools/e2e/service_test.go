@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/testmust"
 )
 
-// The greeting of a first start shows four commands. Each must work unchanged and offline, and a look-up must cost
+// The greeting of a first start has ten lines and two commands. Each must work unchanged and offline, and a look-up must cost
 // exactly one credit.
 // Rule 13.
 func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
@@ -39,15 +39,16 @@ func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 
 	var commands []string
 	for _, line := range strings.Split(n.out.String(), "\n") {
-		line = strings.TrimSpace(line)
-		if strings.Contains(line, "curl ") || strings.Contains(line, "ledger show") {
-			commands = append(commands, line)
+		for _, label := range []string{"  look-up ", "  ledger "} {
+			if command, found := strings.CutPrefix(line, label); found {
+				commands = append(commands, strings.TrimSpace(command))
+			}
 		}
 	}
-	if len(commands) != 4 {
-		t.Fatalf("the greeting shows %d commands, want 4: %q", len(commands), commands)
+	if len(commands) != 2 {
+		t.Fatalf("the greeting shows %d commands, want 2: %q", len(commands), commands)
 	}
-	answers := make([]string, 4)
+	answers := make([]string, 2)
 	for i, command := range commands {
 		cmd := exec.Command("sh", "-c", command)
 		cmd.Env = environ()
@@ -57,7 +58,7 @@ func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 		}
 		answers[i] = string(out)
 	}
-	for i, want := range []string{`"domain":"github.com"`, `"name":"GitHub"`, `"balance":49`, "CreditsCharged"} {
+	for i, want := range []string{`"domain":"github.com"`, "CreditsCharged"} {
 		if !strings.Contains(answers[i], want) {
 			t.Errorf("the output of %s lacks %s:\n%s", commands[i], want, answers[i])
 		}
@@ -74,6 +75,22 @@ func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 	if got := me["credits"].(map[string]any)["balance"]; got != 49.0 {
 		t.Errorf("after a restart the balance is %v, want 49", got)
 	}
+}
+
+// The greeting begins with addresses, which answer, and says how to turn the operators' pages on where they are off.
+func TestGreeting_OperatorsPages_AnswerOrAreSaidToBeOff(t *testing.T) {
+	n := start(t, filepath.Join(t.TempDir(), "data"), "LETTERHEAD_STARTER=off")
+	address := n.out.waitFor(t, `serves on \S+\n  first page .*\n  admin API    (\S+)\n`, n.done)[1]
+	answer := testmust.Get(http.Get(address))(t)
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("%s answers %d", address, answer.StatusCode)
+	}
+	n = &node{t: t, out: newOutput(), cmd: exec.Command(binary, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "0.0.0.0:0")}
+	n.cmd.Env = environ("LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off")
+	n.cmd.Stdout, n.cmd.Stderr = n.out, n.out
+	n.run()
+	n.out.waitFor(t, `serves on \S+\n  first page .*\n  operators    off; LETTERHEAD_ADMIN_LISTEN=127.0.0.1:8090 turns their pages on\n`, n.done)
 }
 
 // keyIn returns a key from the file that the first start wrote.

@@ -15,32 +15,31 @@ import (
 // behind is shown on pages whose read models may be behind.
 const behind = "The tables that this page reads may be behind. What happened in the last moments may be missing."
 
-// auditedAccount returns the address of the page of the account in the path. The API has checked that the operator may
+// auditedAccount returns the account in the path, and the address of its page. The API has checked that the operator may
 // read it.
-func (x *exchange) auditedAccount() (id, page string, err error) {
-	id = x.Request.PathValue("id")
-	var row adminapi.Account
-	err = x.get("/admin/accounts/"+url.PathEscape(id), nil, &row)
-	return row.Account.ID, "/accounts/" + url.PathEscape(row.Account.ID), err
+func (x *exchange) auditedAccount() (a adminapi.Account, page string, err error) {
+	err = x.get("/admin/accounts/"+url.PathEscape(x.Request.PathValue("id")), nil, &a)
+	return a, "/accounts/" + url.PathEscape(a.Account.ID), err
 }
 
 // showReplay answers GET /accounts/{id}/replay: the account after an event, recomputed from the first one.
 func (x *exchange) showReplay() error {
-	id, page, err := x.auditedAccount()
+	a, page, err := x.auditedAccount()
 	if err != nil {
 		return err
 	}
-	r, err := x.Audit.Replay(x.Ctx, id, x.Request.URL.Query().Get("at"))
+	r, err := x.Audit.Replay(x.Ctx, a.Account.ID, x.Request.URL.Query().Get("at"))
 	if err != nil {
 		return err
 	}
 	if r.Stopped != nil {
 		r.Uncompared = "The ledger cannot be read now."
-		x.Logger.WarnContext(x.Ctx, "compare a replay with the ledger", "request_id", x.ID, "account", id,
+		x.Logger.WarnContext(x.Ctx, "compare a replay with the ledger", "request_id", x.ID, "account", a.Account.ID,
 			"error", r.Stopped)
 	}
-	v := view{Title: "Replay", Section: "Accounts", Refresh: r.Refresh, Page: audit.ReplayPage{Replay: r,
-		URL: page + "/replay", Requests: page + "/requests", Statements: page + "/statements", Operator: true}}
+	shown := audit.ReplayPage{Replay: r, Name: a.Account.Name, URL: page + "/replay", Requests: page + "/requests",
+		Statements: page + "/statements", Operator: true}
+	v := view{Title: shown.Title(), Section: "Accounts", Refresh: r.Refresh, Page: shown}
 	if r.Behind != nil {
 		v.Notice = behind
 	}
@@ -56,11 +55,11 @@ const maxStoryBrands = 10
 
 // showStory answers GET /accounts/{id}/requests/{request_id}: what the request did, and why.
 func (x *exchange) showStory() error {
-	id, page, err := x.auditedAccount()
+	a, page, err := x.auditedAccount()
 	if err != nil {
 		return err
 	}
-	s, err := x.Audit.Story(x.Ctx, id, x.Request.PathValue("request_id"), true)
+	s, err := x.Audit.Story(x.Ctx, a.Account.ID, x.Request.PathValue("request_id"), true)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,12 @@ func TestReplay_OfAnyAccount_ShowsEachMoment(t *testing.T) {
 		}
 	}
 	p.get(page+"/replay?at=1").shows(200, "After revision 1", "Balance 50 credits", "The entry of the ledger has the same balance")
+	p.get(page+"/replay?at=9999-12-31T23:59:59Z").shows(200, "Replay of Acme", "After revision 4, the newest", "Replayed = stored")
+	p.get(page+"/replay?at=2000-02-29").shows(200, "Replay of Acme", "Before the first event", "had no events yet at 2000-02-29 23:59:59 UTC")
+	p.get(page+"/replay?at=2026-02-29T00:00").shows(422, "or a time like 2026-11-30T15:04:05Z")
+	if title := "<title>Replay of Acme · Letterhead operators</title>"; !strings.Contains(newest.body, title) {
+		t.Errorf("the title is not %s", title)
+	}
 	p.get(page+"/replay?at=5").shows(422, "its newest revision is 4")
 	p.get("/accounts/unknown/replay").shows(404, "There is no account unknown")
 	s.browser().get(page+"/replay").shows(401, "not signed in")

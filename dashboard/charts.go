@@ -57,9 +57,6 @@ type dayRow struct {
 // Number returns the day as the number of days since 1970.
 func (d dayRow) Number() int64 { return d.Start.Unix() / int64(24*time.Hour/time.Second) }
 
-// Lookups returns the number of look-ups that were charged.
-func (d dayRow) Lookups() int64 { return d.Hits + d.Crawls }
-
 // keyUse is what was charged with a key.
 type keyUse struct {
 	usage.Key
@@ -69,16 +66,10 @@ type keyUse struct {
 	Share float64 // of the credits, in percent
 }
 
-// Lookups returns the number of look-ups that were charged.
-func (k keyUse) Lookups() int64 { return k.Hits + k.Crawls }
-
 // Other returns by how much refunds, their reversal and the closing of the account changed the balance.
 func (v usageView) Other() int64 {
 	return v.Total.Net - v.Total.Granted - v.Total.Returned + v.Total.Charged
 }
-
-// Lookups returns the number of look-ups that were charged.
-func (v usageView) Lookups() int64 { return v.Total.Hits + v.Total.Crawls }
 
 func (x *exchange) showUsage() error {
 	v := usageView{Periods: periods, MaxKeys: usage.MaxKeys, UPlot: x.pages.uplot, UPlotStyle: x.pages.uplotStyle,

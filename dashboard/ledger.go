@@ -229,8 +229,8 @@ func (x *exchange) showReplay() error {
 		status = http.StatusUnprocessableEntity
 	}
 	pages := x.base + "/dashboard"
-	return x.show(status,
-		"replay", view{Title: "Replay", Section: "Replay", Notice: x.noticeOf(r.Behind), Refresh: r.Refresh,
-			Page: audit.ReplayPage{Replay: r, URL: pages + "/replay", Requests: pages + "/ledger",
-				Statements: pages + "/statements"}})
+	page := audit.ReplayPage{Replay: r, Name: x.name, URL: pages + "/replay", Requests: pages + "/ledger",
+		Statements: pages + "/statements"}
+	return x.show(status, "replay", view{Title: page.Title(), Section: "Replay", Notice: x.noticeOf(r.Behind),
+		Refresh: r.Refresh, Page: page})
 }

@@ -193,6 +193,7 @@ func TestReplay_Position_IsExplainedIfWrong(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)
 	for at, problem := range map[string]string{
+		"2026-02-29T12:00:00Z": "or a time like 2026-11-30T15:04:05Z", "2026-13-01": "or a time", "2026-06-31T00:00": "or a time", "2026-06-30T24:00:00Z": "or a time", "2026-06-30T23:59:60Z": "or a time", "10000-01-01T00:00:00Z": "or a time", "2026-06-30T23:59:59+02:00": "or a time", "2026-11-": "or a time",
 		"-1": "whole number", "x": "whole number", "1.5": "whole number", "%2B1": "whole number", "99999999999999999999": "whole number", "%ff": "whole number", "<b>": "whole number",
 		"4": "its newest revision is 3", "100000000000000000": "its newest revision is 3",
 	} {
@@ -206,6 +207,107 @@ func TestReplay_Position_IsExplainedIfWrong(t *testing.T) {
 		return sitetest.Attribute(n, "id") == "at" && sitetest.Attribute(n, "value") == "-1"
 	}) {
 		t.Error("what was typed is not kept")
+	}
+}
+
+func TestReplay_Time_LeadsToTheLastEventUpToIt(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth) // revisions 0 to 3 at the same time
+	s.advance(time.Hour)
+	c.charge("acme.com", "")
+	c.charge("bolt.com", "")
+	s.advance(time.Date(2028, 2, 29, 12, 0, 0, 500_000_000, time.UTC).Sub(s.now()))
+	c.signIn("owner")
+	c.charge("leap.com", "")
+	for at, revision := range map[string]int{
+		"2026-11-21T12:00:01Z": 3, "2026-11-21T13:00:00Z": 3, "2026-11-21T13:00:00.999999Z": 3, "2026-11-21T13:00:01Z": 5, "2026-11-21T14:00:01%2B01:00": 5, "2026-11-21T12:59:59-00:30": 5,
+		"2026-11-21T13:00": 3, "2026-11-21T13:00:01": 5, "+2026-11-21T13:00:01+": 5, "2026-11-21": 5, "2026-11": 5, "2027-02-28": 5,
+		"2028-02-29T12:00:00Z": 5, "2028-02-29T12:00:00.5Z": 6, "2028-02-29T12:00:01": 6, "2028-02-28": 5, "2028-02-29": 6, "9999-12-31T23:59:59Z": 6,
+	} {
+		a := c.get("/dashboard/replay?at="+at).shows(200, fmt.Sprintf("After revision %d", revision), "The last event at or before ")
+		if newest := revision == 6; newest {
+			a.shows(200, "After revision 6, the newest", "Replayed = stored, chain verified to revision 6.", "Look-up of leap.com")
+		}
+	}
+	for _, at := range []string{"2026-11-21T12:00:00Z", "2026-11-21T12:00:00.999999Z", "2026-11-20", "2024-02-29T12:00", "1969-12-31T23:59:59Z", "0001-01-01T00:00:00Z"} {
+		a := c.get("/dashboard/replay?at="+at).shows(200, "Before the first event", "The account had no events yet at "+at[:10]).lacks("After revision", "Replayed = stored", "Balance 0")
+		if a.link("Its first one") != "/dashboard/replay?at=0" || a.link("Forward") != "/dashboard/replay?at=0" {
+			t.Errorf("at=%s: the links do not lead to the first event", at)
+		}
+	}
+	for at, clock := range map[string]string{"": "2028-02-29T12:00:01", "0": "2026-11-21T12:00:01", "2026-11-21T14:00:01%2B01:00": "2026-11-21T13:00:01", "x": ""} {
+		if got := c.get("/dashboard/replay?at=" + at).value("time"); got != clock {
+			t.Errorf("at=%s: the field of the time has %q, want %q", at, got, clock)
+		}
+	}
+}
+
+// value returns the value of the input with an id.
+func (a answer) value(id string) string {
+	a.t.Helper()
+	for _, n := range a.elements("input") {
+		if sitetest.Attribute(n, "id") == id {
+			return sitetest.Attribute(n, "value")
+		}
+	}
+	a.t.Fatalf("there is no field %s", id)
+	return ""
+}
+
+// curve returns the addresses to which the places of the curve lead.
+func (a answer) curve() (places []string) {
+	a.t.Helper()
+	for _, n := range a.elements("a") {
+		if len(sitetest.Elements(n, "rect")) == 1 {
+			places = append(places, sitetest.Attribute(n, "href"))
+		}
+	}
+	return places
+}
+
+func TestReplay_Curve_LeadsToRevisionsAndHasMonths(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	s.advance(15 * 24 * time.Hour)
+	c.signIn("owner")
+	c.charge("acme.com", "")
+	a := c.get("/dashboard/replay?at=1").shows(200, "The curve is the balance, between 0 and 50 credits", "Revision 4: 49 credits")
+	if want := []string{"?at=0", "?at=1", "?at=2", "?at=3", "?at=4"}; !slices.Equal(a.curve(), want) {
+		t.Errorf("the curve leads to %s, want %s", a.curve(), want)
+	}
+	if !strings.Contains(a.body, `aria-label="Balance from revision 0 to 4: between 0 and 50 credits. The table of months has figures."`) {
+		t.Error("the curve has no alternative text")
+	}
+	if months, want := a.rows()[:2], [][]string{{"November 2026", "revision 3", "50"}, {"December 2026", "revision 4", "49"}}; !slices.EqualFunc(months, want, slices.Equal) {
+		t.Errorf("the months are %q, want %q", months, want)
+	}
+	if heads := a.elements("h1"); len(heads) != 1 || sitetest.Text(heads[0]) != "Replay of Acme" || !strings.Contains(a.body, "<title>Replay of Acme · Letterhead</title>") {
+		t.Error("heading and title do not name the account")
+	}
+}
+
+// A time in a long history is found with few reads, and its page has a limited size.
+func TestReplay_TimeInALongHistory_ReadsFewEvents(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.long(20_000)
+	a := c.ended("/dashboard/replay").shows(200, "Replayed = stored, chain verified to revision 19,999.")
+	if n := len(a.curve()); n != 101 || a.curve()[100] != "?at=19999" {
+		t.Errorf("the curve has %d places, the last is %s", n, a.curve()[n-1])
+	}
+	if len(a.body) > 40_000 {
+		t.Errorf("the page has %d bytes", len(a.body))
+	}
+	events, err := s.log.ReadStream(t.Context(), account.Stream(c.id), 12_345, eventlog.Forward, 1)
+	s.must(err)
+	reads := atomic.Int64{}
+	count := func(context.Context, string, uint64) { reads.Add(1) }
+	s.onRead.Store(&count)
+	a = c.get("/dashboard/replay?at="+events[0].OccurredAt.Format(time.RFC3339Nano)).shows(200, "The last event at or before", "The entry of the ledger has the same balance").lacks(`id="progress"`)
+	if n := reads.Load(); n > 20 {
+		t.Errorf("%d reads", n)
+	}
+	if back := a.link("Back"); !slices.Contains([]string{"/dashboard/replay?at=12344", "/dashboard/replay?at=12345"}, back) {
+		t.Errorf("the step back leads to %s", back)
 	}
 }
 

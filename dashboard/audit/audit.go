@@ -138,10 +138,19 @@ func Templates(names []string, functions template.FuncMap, from fs.FS) (map[stri
 // ReplayPage is a replay with the addresses of the pages around it.
 type ReplayPage struct {
 	*Replay
+	Name       string // of the account; empty if it has none
 	URL        string // of the replay
 	Requests   string // that the id of a request is added to, after a slash
 	Statements string // that a month is added to, after a slash
 	Operator   bool   // the reader is an operator
+}
+
+// Title names the page.
+func (p ReplayPage) Title() string {
+	if p.Name == "" {
+		return "Replay"
+	}
+	return "Replay of " + p.Name
 }
 
 // StoryPage is a story with the addresses of the pages around it.

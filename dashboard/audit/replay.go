@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -44,7 +45,9 @@ const (
 // Replay is an account after an event, as a page shows it.
 type Replay struct {
 	AccountID string
-	At        string // as it was asked for; empty for the newest event
+	At        string     // as it was asked for; empty for the newest event
+	Asked     *time.Time // if a time was asked for
+	Early     bool       // it is before the first event, which the position is
 	AtProblem string
 	Newest    uint64 // revision of the last event in the log
 	Replayed  uint64 // number of events
@@ -61,6 +64,7 @@ type Replay struct {
 	LastAt    time.Time
 	Event     ReplayEvent
 	Around    []ReplayEvent
+	Curve     *Curve // nil while the replay runs, and of a single event
 	Holds     []timeline.Hold
 	MoreHolds int
 	Keys      []Key
@@ -97,11 +101,8 @@ type ReplayEvent struct {
 // By says who caused the event.
 func (e *ReplayEvent) By() string {
 	kind, _, _ := strings.Cut(e.Actor, ":")
-	by := map[string]string{"account": "the account", "operator": "the operator", "system": "the service"}[kind]
-	if by != "" {
-		return by
-	}
-	return "unknown"
+	by := map[string]string{"account": "the account", "operator": "the operator", "system": "the service"}
+	return cmp.Or(by[kind], "unknown")
 }
 
 // Key is a valid key with its name.
@@ -120,26 +121,22 @@ type Lot struct{ timeline.Lot }
 
 // Name names the grant.
 func (l Lot) Name() string {
-	if name := grants[l.Kind]; name != "" {
-		return name
-	}
-	return "Credits granted"
+	return cmp.Or(grants[l.Kind], "Credits granted")
 }
 
 // Replay returns an account after an event, recomputed from the first one. at is its revision as it was typed; empty
 // for the newest one. Errors: account.ErrNotFound, and those of the stores.
 func (a *Auditor) Replay(ctx context.Context, accountID, at string) (*Replay, error) {
-	at = strings.TrimSpace(at)
-	newest, err := a.newest(ctx, accountID)
-	if err != nil {
-		return nil, err
-	}
-	behind := a.fresh(ctx, accounts.Name, keys.Name, ledger.Name)
 	for follows := 0; ; follows++ {
-		v := &Replay{At: at, AccountID: accountID, Newest: newest, Behind: behind}
-		position, ok := v.parse()
+		newest, err := a.newest(ctx, accountID)
+		if err != nil {
+			return nil, err
+		}
+		v := &Replay{At: strings.TrimSpace(at), AccountID: accountID, Newest: newest,
+			Behind: a.fresh(ctx, accounts.Name, keys.Name, ledger.Name)}
+		position, ok, err := a.position(ctx, v)
 		if !ok {
-			return v, nil
+			return v, err
 		}
 		if err := a.replay(ctx, v, position); err != nil {
 			return nil, err
@@ -149,11 +146,8 @@ func (a *Auditor) Replay(ctx context.Context, accountID, at string) (*Replay, er
 		}
 		// An event that was appended meanwhile may be in a read model already.
 		now, err := a.newest(ctx, accountID)
-		if err != nil {
-			return nil, err
-		}
-		if now == newest {
-			return v, nil
+		if err != nil || now == newest {
+			return v, err
 		}
 		if follows == maxCatchUps { // the read models are ahead of each replay
 			v.Differences = slices.DeleteFunc(v.Differences,
@@ -161,8 +155,6 @@ func (a *Auditor) Replay(ctx context.Context, accountID, at string) (*Replay, er
 			v.Uncompared = "Events are being appended all the time. Load the page again in a moment."
 			return v, nil
 		}
-		newest = now
-		behind = a.fresh(ctx, accounts.Name, keys.Name, ledger.Name)
 	}
 }
 
@@ -173,23 +165,61 @@ func (a *Auditor) fresh(ctx context.Context, names ...string) error {
 	return a.Folded(ctx, names...)
 }
 
-// parse returns the position that was asked for, and false if there is none.
-func (v *Replay) parse() (position uint64, ok bool) {
+// position returns the revision that was asked for, and false if there is none. Errors: those of the log.
+func (a *Auditor) position(ctx context.Context, v *Replay) (position uint64, ok bool, err error) {
 	if v.At == "" {
-		return v.Newest, true
+		return v.Newest, true, nil
 	}
-	position, err := strconv.ParseUint(v.At, 10, 63)
-	switch {
-	case err != nil || len(v.At) > maxRevisionDigits:
+	position, err = strconv.ParseUint(v.At, 10, 63)
+	if err == nil && len(v.At) <= maxRevisionDigits {
+		if position > v.Newest {
+			v.AtProblem = fmt.Sprintf("The account has no such event yet: its newest revision is %s.",
+				site.Number(int64(v.Newest)))
+		}
+		return position, v.AtProblem == "", nil
+	}
+	if v.Asked = parseTime(v.At); v.Asked == nil {
 		if !utf8.ValidString(v.At) || len(v.At) > maxTyped {
 			v.At = ""
 		}
-		v.AtProblem = "A revision is a whole number from 0 on, without a sign."
-	case position > v.Newest:
-		v.AtProblem = fmt.Sprintf("The account has no such event yet: its newest revision is %s.",
-			site.Number(int64(v.Newest)))
+		v.AtProblem = "Enter a revision, which is a whole number from 0 on, or a time like 2026-11-30T15:04:05Z."
+		return 0, false, nil
 	}
-	return position, v.AtProblem == ""
+	events, err := a.eventsUpTo(ctx, v)
+	v.Early = events == 0
+	return max(events, 1) - 1, err == nil, err
+}
+
+// parseTime returns a moment, or the last one of a month or a day; nil if the text is none. A time without a zone is in
+// UTC: the date-and-time fields of browsers send it so, without the seconds if they are 0.
+func parseTime(text string) *time.Time {
+	for _, rest := range []string{"", "Z", ":00Z"} {
+		_, end, err := books.ParseSpan(text + rest)
+		if err == nil || errors.Is(err, books.ErrBefore1970) {
+			end = end.Add(-time.Microsecond)
+			return &end
+		}
+	}
+	return nil
+}
+
+// eventsUpTo returns how many events of the account occurred up to the time that was asked for. It reads some twenty of
+// a million, because in a stream times never decrease.
+func (a *Auditor) eventsUpTo(ctx context.Context, v *Replay) (uint64, error) {
+	low, high := uint64(0), v.Newest+1
+	for low < high {
+		middle := (low + high) / 2
+		page, err := a.Log.ReadStream(ctx, account.Stream(v.AccountID), middle, eventlog.Forward, 1)
+		if err != nil {
+			return 0, err
+		}
+		if len(page) > 0 && !page[0].OccurredAt.After(*v.Asked) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
 }
 
 // replay fills the view. The read models are compared if they have the newest event.
@@ -208,7 +238,7 @@ func (a *Auditor) replay(ctx context.Context, v *Replay, position uint64) error 
 	}
 	v.VerifyCommand = "letterhead ledger verify --account " + r.accountID
 	r.look(v, position)
-	if v.Now == nil {
+	if v.Now == nil || v.Early {
 		return nil
 	}
 	if err := a.listEvents(ctx, v, r); err != nil {
@@ -249,8 +279,11 @@ func (r *replay) look(v *Replay, position uint64) {
 		position = v.Last
 	}
 	m := r.timeline.At(position)
-	v.Now, v.Position, v.Latest = &m, position, position == v.Newest
+	v.Now, v.Position, v.Latest = &m, position, position == v.Newest && !v.Early
 	v.Opened, v.LastAt = r.timeline.Opened(), r.timeline.LastAt()
+	if !v.Running && !v.Waits && v.Last > 0 {
+		v.Curve = newCurve(r.timeline, position)
+	}
 	v.Holds = m.Holds[:min(len(m.Holds), maxReplayRows)]
 	v.MoreHolds = len(m.Holds) - len(v.Holds)
 	for _, lot := range m.Lots {

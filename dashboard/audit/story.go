@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -192,9 +193,7 @@ func describe(e *ledger.Entry, keyName string) Line {
 		l.What = "Answer sent again"
 		detail("without another charge")
 	case eventschemas.CreditsGranted{}.EventType():
-		if l.What = grants[e.Kind]; l.What == "" {
-			l.What = "Credits granted"
-		}
+		l.What = cmp.Or(grants[e.Kind], "Credits granted")
 		detail(money, e.PaymentID, e.Reason)
 	case eventschemas.PaymentRefunded{}.EventType():
 		l.What = "Payment refunded"

@@ -110,10 +110,13 @@ var functions = template.FuncMap{
 	"minute":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") + " UTC" },
 	"second":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" },
 	"instant": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-	"date":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
-	"long":    func(t time.Time) string { return t.UTC().Format("2 January 2006") },
-	"month":   func(t time.Time) string { return t.UTC().Format("January 2006") },
-	"yyyymm":  func(t time.Time) string { return t.UTC().Format(books.MonthLayout) },
+	// The value of a date-and-time field: the first whole second that is not before the time.
+	"clock":  func(t time.Time) string { return t.UTC().Add(time.Second - 1).Format("2006-01-02T15:04:05") },
+	"date":   func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"long":   func(t time.Time) string { return t.UTC().Format("2 January 2006") },
+	"short":  func(t time.Time) string { return t.UTC().Format("Jan 2006") },
+	"month":  func(t time.Time) string { return t.UTC().Format("January 2006") },
+	"yyyymm": func(t time.Time) string { return t.UTC().Format(books.MonthLayout) },
 }
 
 // Number groups the digits of a number, and gives it the minus sign, which is as wide as a digit.

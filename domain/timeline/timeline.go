@@ -33,6 +33,7 @@ type Timeline struct {
 	lots                   []rows
 	statuses               []change[account.Status]
 	plans                  []change[plan.ID]
+	months                 []Month
 	keys                   []Key
 	keyAt                  map[string]int
 
@@ -116,7 +117,7 @@ func (t *Timeline) Before(revision uint64) (from uint64, head eventschemas.Hash)
 
 // Size returns about how many bytes the timeline has in memory.
 func (t *Timeline) Size() int {
-	size := (t.account.Remembered()+t.books.Remembered()+len(t.keys))*foldEntry +
+	size := (t.account.Remembered()+t.books.Remembered()+len(t.keys)+len(t.months))*foldEntry +
 		cap(t.heads)*len(eventschemas.Hash{}) + cap(t.texts)
 	for _, r := range []*rows{&t.balance, &t.held, &t.deficit, &t.holds, &t.placed} {
 		size += r.size()
@@ -142,6 +143,11 @@ func (t *Timeline) Apply(ev eventschemas.Event, at time.Time, head eventschemas.
 	t.held.set(revision, t.account.Held())
 	t.statuses = changed(t.statuses, revision, t.account.Status())
 	t.plans = changed(t.plans, revision, t.account.Plan())
+	if start := books.MonthOf(at); len(t.months) == 0 || t.months[len(t.months)-1].Start != start {
+		t.months = append(t.months, Month{Start: start, First: revision})
+	}
+	month := &t.months[len(t.months)-1]
+	month.Last, month.Balance = revision, t.account.Balance()
 	t.applyLots(t.books.Apply(ev, revision, at), revision)
 	switch ev := ev.(type) {
 	case eventschemas.CreditsHeld:
@@ -231,6 +237,46 @@ func (t *Timeline) Balance(revision uint64) int64 { return t.balance.at(revision
 
 // Held returns the credits that were held after the event with a revision.
 func (t *Timeline) Held(revision uint64) int64 { return t.held.at(revision)[1] }
+
+// Part is consecutive revisions.
+type Part struct {
+	Revision  uint64 // the first one
+	Balance   int64  // after it
+	Low, High int64  // the lowest and the highest balance
+}
+
+// Parts divides the revisions into at most n parts of the same length, and one of the last revision. There must be an
+// event.
+func (t *Timeline) Parts(n uint64) []Part {
+	last := t.Next() - 1
+	n = min(n, last)
+	parts := make([]Part, n+1)
+	for i := range parts {
+		revision := last * uint64(i) / max(n, 1)
+		balance := t.Balance(revision)
+		parts[i] = Part{revision, balance, balance, balance}
+	}
+	i := uint64(0)
+	for block := range t.balance.blocks {
+		for x := range t.balance.read(block) {
+			for i < n && parts[i+1].Revision <= uint64(x[0]) {
+				i++
+			}
+			parts[i].Low, parts[i].High = min(parts[i].Low, x[1]), max(parts[i].High, x[1])
+		}
+	}
+	return parts
+}
+
+// Month is a month in which events occurred.
+type Month struct {
+	Start       time.Time
+	First, Last uint64 // revisions
+	Balance     int64  // at its end
+}
+
+// Months returns the months in which events occurred. The caller must not change them.
+func (t *Timeline) Months() []Month { return t.months }
 
 // At returns the account after the event with a revision, which must be below Next.
 func (t *Timeline) At(revision uint64) Moment {

@@ -129,3 +129,43 @@ func TestTimeline_Size_IsAFewBytesPerEvent(t *testing.T) {
 		t.Errorf("the balance is %d", line.Balance(events/2))
 	}
 }
+
+// The parts have the balances of every revision between their bounds.
+func TestTimeline_Parts_CoverAllBalances(t *testing.T) {
+	for _, events := range []int{1, 2, 3, 7, 8, 500} {
+		line := timeline.New("a")
+		balances, balance := []int64{}, int64(0)
+		for i := range events {
+			credits := int64(i*7919%100 + 1)
+			line.Apply(eventschemas.CreditsGranted{GrantID: fmt.Sprint(i), Kind: account.KindAdjustment, Credits: credits}, time.Unix(int64(i), 0), eventschemas.Hash{})
+			balance += credits
+			balances = append(balances, balance)
+		}
+		parts := line.Parts(7)
+		if want := min(7, events-1) + 1; len(parts) != want || parts[0].Revision != 0 || parts[want-1].Revision != uint64(events-1) {
+			t.Fatalf("%d events have the parts %+v", events, parts)
+		}
+		for i, p := range parts {
+			end := events
+			if i+1 < len(parts) {
+				end = int(parts[i+1].Revision)
+			}
+			of := balances[p.Revision:end]
+			if p.Balance != of[0] || p.Low != slices.Min(of) || p.High != slices.Max(of) {
+				t.Errorf("%d events: part %+v has the balances %d", events, p, of)
+			}
+		}
+	}
+}
+
+func TestTimeline_Months_HaveTheirRevisionsAndBalance(t *testing.T) {
+	line := timeline.New("a")
+	for i, at := range []time.Time{time.Date(2024, 2, 29, 23, 59, 59, 999_999_000, time.UTC), time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 3, 31, 23, 0, 0, 0, time.UTC), time.Date(2025, 3, 1, 0, 30, 0, 0, time.FixedZone("", 3600))} {
+		line.Apply(eventschemas.CreditsGranted{GrantID: fmt.Sprint(i), Kind: account.KindAdjustment, Credits: 10}, at, eventschemas.Hash{})
+	}
+	month := func(year int, m time.Month) time.Time { return time.Date(year, m, 1, 0, 0, 0, 0, time.UTC) }
+	want := []timeline.Month{{Start: month(2024, 2), Balance: 10}, {Start: month(2024, 3), First: 1, Last: 2, Balance: 30}, {Start: month(2025, 2), First: 3, Last: 3, Balance: 40}}
+	if months := line.Months(); !slices.Equal(months, want) {
+		t.Errorf("the months are %+v, want %+v", months, want)
+	}
+}

@@ -73,12 +73,18 @@ type Day struct {
 	Logos        int64
 }
 
+// Lookups returns the number of look-ups that were charged.
+func (d Day) Lookups() int64 { return d.Hits + d.Crawls }
+
 // Key is what was charged with a key.
 type Key struct {
 	ID           string // empty for charges without one, such as the dashboard's
 	Hits, Crawls int64
 	Charged      int64 // credits, including charges that were reversed
 }
+
+// Lookups returns the number of look-ups that were charged.
+func (k Key) Lookups() int64 { return k.Hits + k.Crawls }
 
 // Period is what happened in an account on some days.
 type Period struct {

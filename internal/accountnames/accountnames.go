@@ -4,8 +4,8 @@
 // maps it to a name until the name is erased.
 //
 // The table is not a read model. It cannot be rebuilt from the log, so it is written durably, is part of
-// backups, and is never touched by a rebuild. Each row has a checksum, and a row that fails it is not used: Names,
-// WithName and Emails leave it out, and Put replaces it.
+// backups, and is never touched by a rebuild. An index of the words of names answers Search. Each row has a checksum,
+// and a row that fails it is not used: Names, WithName, Emails and Search leave it out, and Put replaces it.
 package accountnames
 
 import (
@@ -47,7 +47,7 @@ const (
 var ErrInvalid = errors.New("invalid holder")
 
 const (
-	create      = `CREATE TABLE IF NOT EXISTS holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`
+	create      = `CREATE TABLE IF NOT EXISTS holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, checksum BIGINT)`
 	createNames = `CREATE INDEX IF NOT EXISTS holders_name ON holders (name)`
 	// An expression finds ids by their beginning in every collation of PostgreSQL. The numbers are the lengths of
 	// EmailPrefix, and of it and an account's id.
@@ -55,17 +55,8 @@ const (
 )
 
 const (
-	// holders_sealed has a row once every row of holders has a checksum.
-	createSealed = `CREATE TABLE IF NOT EXISTS holders_sealed (format BIGINT NOT NULL PRIMARY KEY)`
-	countSealed  = `SELECT count(*) FROM holders_sealed`
-	markSealed   = `INSERT INTO holders_sealed (format) VALUES (3) ON CONFLICT (format) DO NOTHING`
-	sealRow      = `UPDATE holders SET checksum = $3 WHERE id = $1 AND name = $2`
-)
-
-const (
-	columns = `holders (id, name, checksum)`
-	replace = `ON CONFLICT (id) DO UPDATE SET name = excluded.name, checksum = excluded.checksum`
-	put     = `INSERT INTO ` + columns + ` VALUES ($1, $2, $3) ` + replace
+	columns = `holders (id, name, checksum, indexed)`
+	replace = `ON CONFLICT (id) DO UPDATE SET name = excluded.name, checksum = excluded.checksum, indexed = excluded.indexed`
 	erase   = `DELETE FROM holders WHERE id = CAST($1 AS TEXT)`
 	page    = `WHERE id > CAST($1 AS TEXT) ORDER BY id LIMIT $2`
 	emails  = `WHERE substr(id, 1, 50) = $1 AND substr(id, 1, 14) = '` + EmailPrefix + `' ORDER BY id LIMIT $2`
@@ -97,36 +88,31 @@ type Table struct {
 func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
 	t := &Table{store: store, logger: slog.New(slog.DiscardHandler), damaged: map[string]struct{}{}}
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		for _, statement := range []string{create, createNames, createEmails, createSealed} {
+		if _, err := tx.ExecContext(ctx, store.DDL(create)); err != nil {
+			return err
+		}
+		if err := tx.AddColumn(ctx, "holders", "indexed", "BIGINT"); err != nil { // release 0.1.0 lacks it
+			return err
+		}
+		for _, statement := range []string{createNames, createEmails, createWords, createWordIDs, createUnindexed} {
 			if _, err := tx.ExecContext(ctx, store.DDL(statement)); err != nil {
 				return err
 			}
 		}
-		if err := tx.AddColumn(ctx, "holders", "checksum", "BIGINT"); err != nil {
-			return err
-		}
-		return seal(ctx, tx)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the table of holders: %w", err)
+	}
+	if err := t.index(ctx); err != nil {
+		return nil, fmt.Errorf("index the names of holders: %w", err)
 	}
 	return t, nil
 }
 
 // Put sets the name for an id, durably. Errors: ErrInvalid, sqlstore.ErrUnavailable, sqlstore.ErrClosed, ctx.Err().
 func (t *Table) Put(ctx context.Context, id, name string) error {
-	if err := (Entry{ID: id, Name: name}).validate(); err != nil {
-		return fmt.Errorf("put holder: %w", err)
-	}
-	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, put, id, name, checksum(id, name))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("put holder %s: %w", id, err)
-	}
-	t.repaired(id)
-	return nil
+	return t.PutAll(ctx, []Entry{{ID: id, Name: name}})
 }
 
 // PutAll is Put for at most MaxPage holders with distinct ids: all of them, or none. Rows keep the checksums of the
@@ -135,9 +121,11 @@ func (t *Table) PutAll(ctx context.Context, all []Entry) error {
 	if len(all) > MaxPage {
 		return fmt.Errorf("put %d holders: %w: at most %d", len(all), ErrInvalid, MaxPage)
 	}
-	values := make([]any, 0, 3*len(all))
+	rows := slices.Clone(all)
+	values := make([]any, 0, 4*len(all))
 	seen := make(map[string]struct{}, len(all))
-	for _, one := range all {
+	for i := range rows {
+		one := &rows[i]
 		if one.Damaged() { // its checksum fails with these replacements, too
 			one.ID, one.Name = sqlstore.Storable(one.ID), sqlstore.Storable(one.Name)
 		}
@@ -148,16 +136,22 @@ func (t *Table) PutAll(ctx context.Context, all []Entry) error {
 		if one.Checksum == uncounted {
 			one.Checksum = checksum(one.ID, one.Name)
 		}
-		values = append(values, one.ID, one.Name, one.Checksum)
+		values = append(values, one.ID, one.Name, one.Checksum, one.Checksum)
 	}
 	if len(seen) < len(all) {
 		return fmt.Errorf("put %d holders: %w: an id is repeated", len(all), ErrInvalid)
 	}
 	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		return sqlstore.Insert(ctx, tx, columns, 3, replace, values)
+		if err := sqlstore.Insert(ctx, tx, columns, 4, replace, values); err != nil {
+			return err
+		}
+		return writeWords(ctx, tx, rows)
 	})
 	if err != nil {
 		return fmt.Errorf("put %d holders: %w", len(all), err)
+	}
+	for id := range seen {
+		t.repaired(id)
 	}
 	return nil
 }
@@ -224,9 +218,10 @@ func idsOf(all []Entry) []string {
 
 // entries returns the rows that a condition selects.
 func (t *Table) entries(ctx context.Context, condition string, args ...any) ([]Entry, error) {
-	return scan(t.store.Read().QueryContext(ctx,
-		"SELECT id, name, COALESCE(NULLIF(checksum, 0), -1) FROM holders "+condition, args...))
+	return scan(t.store.Read().QueryContext(ctx, selectRows+condition, args...))
 }
+
+const selectRows = "SELECT id, name, COALESCE(NULLIF(checksum, 0), -1) FROM holders "
 
 func scan(rows *sql.Rows, err error) ([]Entry, error) {
 	if err != nil {
@@ -277,14 +272,8 @@ func (t *Table) Stored(ctx context.Context, ids ...string) ([]string, error) {
 }
 
 func (t *Table) stored(ctx context.Context, ids []string) (all []Entry, err error) {
-	for len(ids) > 0 {
-		part := ids[:min(namesPerQuery, len(ids))]
-		ids = ids[len(part):]
-		args := make([]any, len(part))
-		for i, id := range part {
-			args[i] = id
-		}
-		found, err := t.entries(ctx, "WHERE id IN "+sqlstore.In(1, len(part)), args...)
+	for part := range slices.Chunk(ids, namesPerQuery) {
+		found, err := t.entries(ctx, "WHERE id IN "+sqlstore.In(1, len(part)), arguments(part)...)
 		if err != nil {
 			return nil, fmt.Errorf("read the names of holders: %w", sqlstore.Classify(err))
 		}
@@ -293,8 +282,16 @@ func (t *Table) stored(ctx context.Context, ids []string) (all []Entry, err erro
 	return all, nil
 }
 
-// Erase deletes the name for an id forever. Erasing a missing id is not an error. Earlier backups keep
-// the name until they are deleted.
+func arguments(ids []string) []any {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	return args
+}
+
+// Erase deletes the name for an id, and its words in the index, forever. Erasing a missing id is not an error. Earlier
+// backups keep the name until they are deleted.
 //
 // SQLite overwrites the bytes in the database file and truncates the write-ahead log, which would otherwise
 // still contain them. PostgreSQL deletes the row, so no session can read it; the bytes remain in the
@@ -305,8 +302,12 @@ func (t *Table) stored(ctx context.Context, ids []string) (all []Entry, err erro
 // its log; then call Erase again), sqlstore.ErrClosed, ctx.Err().
 func (t *Table) Erase(ctx context.Context, id string) error {
 	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, erase, raw(id))
-		return err
+		for _, statement := range []string{eraseWords, erase} {
+			if _, err := tx.ExecContext(ctx, statement, raw(id)); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("erase holder %s: %w", id, err)
@@ -354,25 +355,6 @@ func raw(id string) any {
 
 // Damaged reports whether an entry that was read fails its checksum.
 func (e Entry) Damaged() bool { return e.Checksum != uncounted && e.Checksum != checksum(e.ID, e.Name) }
-
-// seal computes the checksums of a table of an earlier release, once: a row that lacks one later is damaged.
-func seal(ctx context.Context, tx *sqlstore.Tx) error {
-	var marks int64
-	if err := tx.QueryRowContext(ctx, countSealed).Scan(&marks); err != nil || marks > 0 {
-		return err
-	}
-	all, err := scan(tx.QueryContext(ctx, "SELECT id, name, 0 FROM holders"))
-	if err != nil {
-		return err
-	}
-	for _, e := range all {
-		if _, err := tx.ExecContext(ctx, sealRow, e.ID, e.Name, checksum(e.ID, e.Name)); err != nil {
-			return err
-		}
-	}
-	_, err = tx.ExecContext(ctx, markSealed)
-	return err
-}
 
 // used removes the damaged entries, and reports them.
 func (t *Table) used(all []Entry) []Entry {
@@ -450,7 +432,8 @@ func (t *Table) Check(ctx context.Context) (rows int, damaged []string, err erro
 // Watch checks all rows every ten minutes until ctx ends. It then returns nil.
 func (t *Table) Watch(ctx context.Context) error {
 	for {
-		if _, _, err := t.Check(ctx); err != nil && ctx.Err() == nil {
+		_, _, err := t.Check(ctx)
+		if err = errors.Join(err, t.index(ctx)); err != nil && ctx.Err() == nil {
 			t.logger.Warn("checking the table of holders failed; will retry", "error", err, "pause", checkEvery)
 		}
 		if delay.For(ctx, checkEvery) != nil {

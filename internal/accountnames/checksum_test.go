@@ -120,24 +120,6 @@ func TestRow_OfAnotherID_IsNotUsed(t *testing.T) {
 	})
 }
 
-func TestNew_RowsOfAnEarlierRelease_GetChecksumsOnce(t *testing.T) {
-	const insert = `INSERT INTO holders (id, name) VALUES ($1, $2)`
-	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
-		store := sqlstoretest.Open(t, cfg)
-		execute(t, store, `CREATE TABLE holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`)
-		execute(t, store, insert, "old", "written before")
-		h, err := accountnames.New(t.Context(), store)
-		testmust.Succeed(t, err)
-		put(t, h, "new", "by this release")
-		wantNames(t, h, map[string]string{"old": "written before", "new": "by this release"}, "old", "new")
-		wantDamaged(t, h)
-		execute(t, store, insert, "stray", "by nobody")
-		reopened, err := accountnames.New(t.Context(), store) // damage gets no checksum
-		testmust.Succeed(t, err)
-		wantDamaged(t, reopened, "stray")
-	})
-}
-
 // A backup and a migration copy what is stored.
 func TestPutAll_CopyOfADamagedRow_IsDamaged(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {

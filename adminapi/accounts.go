@@ -14,26 +14,22 @@ import (
 )
 
 func (x *exchange) listAccounts() error {
-	q := x.query("plan", "status", "sort", "as_of", "limit", "cursor")
+	q := x.query("q", "plan", "status", "sort", "as_of", "limit", "cursor")
 	s := accounts.Selection{Plan: plan.ID(q.text("plan")), Status: account.Status(q.oneOf("status",
 		string(account.Active), string(account.Suspended), string(account.Closed)))}
 	s.Sort, s.Descending = q.order(accounts.Sorts)
-	limit, last, at := q.limit(), after[accounts.Account](q), q.moment(x.api.Now())
+	limit, last, at, text := q.limit(), after[accounts.Account](q), q.moment(x.api.Now()), q.searched()
 	if q.err != nil {
 		return q.err
 	}
 	if err := x.checkPlan(s.Plan, true); err != nil {
 		return err
 	}
-	rows, err := x.accounts(s, at, last, limit+1)
+	rows, err := x.accounts(s, text, at, last, limit+1)
 	if err != nil {
 		return err
 	}
-	holders := make([]string, len(rows))
-	for i := range rows {
-		holders[i] = rows[i].Holder
-	}
-	names, err := x.api.Names.Names(x.ctx, holders...)
+	names, err := x.names(rows)
 	if err != nil {
 		return err
 	}
@@ -54,14 +50,23 @@ func (x *exchange) listAccounts() error {
 	return x.reply(at.markList(out), err)
 }
 
-// accounts returns a page of the accounts as they are, or as they were at a moment.
-func (x *exchange) accounts(s accounts.Selection, at Moment, last *accounts.Account,
+// names returns the names of accounts, by their holders.
+func (x *exchange) names(rows []accounts.Account) (map[string]string, error) {
+	holders := make([]string, len(rows))
+	for i := range rows {
+		holders[i] = rows[i].Holder
+	}
+	return x.api.Names.Names(x.ctx, holders...)
+}
+
+// accounts returns a page of the accounts, all or those that match a text, as they are or as they were at a moment.
+func (x *exchange) accounts(s accounts.Selection, text string, at Moment, last *accounts.Account,
 	limit int) ([]accounts.Account, error) {
-	if !at.IsZero() {
-		if accounts.PresentOnly(s.Sort) {
-			return nil, invalid("The parameter sort: %s is of the present. Leave out as_of.", s.Sort)
-		}
-		return x.pastAccounts(s, at.Time, last, limit)
+	if !at.IsZero() && accounts.PresentOnly(s.Sort) {
+		return nil, invalid("The parameter sort: %s is of the present. Leave out as_of.", s.Sort)
+	}
+	if !at.IsZero() || text != "" {
+		return x.someAccounts(s, text, at.Time, last, limit)
 	}
 	if err := x.folded(accounts.Name); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@
 package adminapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +37,7 @@ import (
 	"letterhead/projections/ledger"
 	"letterhead/projections/operators"
 	"letterhead/projections/payments"
+	"letterhead/projections/search"
 )
 
 // Limits of requests.
@@ -70,8 +72,10 @@ type Deps struct {
 	Operators   *operators.Model
 	Actions     *actions.Model
 	Failures    *failures.Model
-	Repeats     *repeats.Table
-	Log         eventlog.Log
+	// Search returns at most limit brands, the best first.
+	Search  func(ctx context.Context, text string, limit int) ([]search.Hit, error)
+	Repeats *repeats.Table
+	Log     eventlog.Log
 	// CountsEvents means that the position of an event in the log is its number.
 	CountsEvents bool
 	Ready        func() string // returns why the node does not serve everything; "" if it does

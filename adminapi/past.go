@@ -90,29 +90,31 @@ func (x *exchange) pastAccount(id string, at Moment) (map[string]any, error) {
 	return at.Mark(object), nil
 }
 
-// pastAccounts returns a page of the accounts as they were, selected and sorted as accounts.Model.Select does. It reads
-// all accounts for each page.
-func (x *exchange) pastAccounts(s accounts.Selection, at time.Time, last *accounts.Account,
+// someAccounts returns a page of the accounts that match a text, or of all if it is empty, as they were at a time, or
+// as they are if that is zero, selected and sorted as accounts.Model.Select does. It reads all of them for each page.
+func (x *exchange) someAccounts(s accounts.Selection, text string, at time.Time, last *accounts.Account,
 	limit int) ([]accounts.Account, error) {
 	if err := x.folded(accounts.Name, ledger.Name); err != nil {
 		return nil, err
 	}
 	var all []accounts.Account
 	for after := ""; ; {
-		page, err := x.api.Accounts.List(x.ctx, after, accounts.MaxPage)
+		page, err := x.candidates(text, after)
 		if err != nil {
 			return nil, err
 		}
 		for _, a := range page {
 			after = a.ID
-			past, err := x.api.Ledger.State(x.ctx, a.ID, at)
-			if errors.Is(err, ledger.ErrNotFound) {
-				continue // it was opened later
+			if !at.IsZero() {
+				past, err := x.api.Ledger.State(x.ctx, a.ID, at)
+				if errors.Is(err, ledger.ErrNotFound) {
+					continue // it was opened later
+				}
+				if err != nil {
+					return nil, err
+				}
+				a.Plan, a.Status, a.Balance, a.Revision = past.Plan, past.Status, past.Last.Balance, past.Last.Revision
 			}
-			if err != nil {
-				return nil, err
-			}
-			a.Plan, a.Status, a.Balance, a.Revision = past.Plan, past.Status, past.Last.Balance, past.Last.Revision
 			if (s.Plan == "" || a.Plan == s.Plan) && (s.Status == "" || a.Status == s.Status) {
 				all = append(all, a)
 			}
@@ -126,6 +128,10 @@ func (x *exchange) pastAccounts(s accounts.Selection, at time.Time, last *accoun
 		switch s.Sort {
 		case "balance":
 			by = cmp.Compare(a.Balance, b.Balance)
+		case "spend":
+			by = cmp.Or(a.SpentMonth.Compare(b.SpentMonth), cmp.Compare(a.Spent, b.Spent))
+		case "used":
+			by = a.UsedAt.Compare(b.UsedAt)
 		case "plan":
 			by = cmp.Compare(a.Plan, b.Plan)
 		case "status":
@@ -142,6 +148,18 @@ func (x *exchange) pastAccounts(s accounts.Selection, at time.Time, last *accoun
 		all = all[1+slices.IndexFunc(all, func(a accounts.Account) bool { return a.ID == last.ID }):]
 	}
 	return all[:min(len(all), limit)], nil
+}
+
+// candidates returns the accounts that match a text; if it is empty, the page of accounts after an id.
+func (x *exchange) candidates(text, after string) ([]accounts.Account, error) {
+	if text == "" {
+		return x.api.Accounts.List(x.ctx, after, accounts.MaxPage)
+	}
+	found, _, more, err := x.matching(text)
+	if more {
+		return nil, invalid("The parameter q: more than %d names match. Give more of the name.", maxMatches)
+	}
+	return found, err
 }
 
 // Moment is a past moment; the time is zero if none is given.

@@ -99,6 +99,7 @@ func table() []operation {
 		{"POST", "/admin/login-links", "issueOperatorLink", everything, taking((*exchange).issueOperatorLink)},
 		{"GET", "/admin/me", "getOwnToken", reading, plain((*exchange).getOwnToken)},
 		{"DELETE", "/admin/me", "revokeOwnToken", reading, (*exchange).revokeOwnToken},
+		{"GET", "/admin/search", "search", reading, (*exchange).search},
 		{"GET", "/admin/actions", "listActions", reading, (*exchange).listActions},
 		{"GET", "/admin/health", "getHealth", reading, plain((*exchange).getHealth)},
 	}

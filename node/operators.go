@@ -105,7 +105,7 @@ func (n *Node) AdminAPI(ctx context.Context) (adminapi.Config, adminapi.Deps, er
 		Reports: n.Writers.Billing, Brands: n.Writers.Brands, Names: n.Stores.Names, Accounts: n.Models.Accounts,
 		Keys: n.Models.Keys, Ledger: n.Models.Ledger, Payments: n.Models.Payments, Inbox: n.Models.Inbox,
 		Index: n.Models.Brands, Checkpoints: n.Models.Checkpoints, Operators: n.Models.Operators,
-		Actions: n.Models.Actions, Failures: n.Models.Failures, Repeats: requests, Log: n.Stores.Log,
+		Actions: n.Models.Actions, Failures: n.Models.Failures, Search: n.Search.Search, Repeats: requests, Log: n.Stores.Log,
 		CountsEvents: !n.Config.Shared(),
 	}
 	if n.Config.MetricsListen == config.MetricsWithAdmin {

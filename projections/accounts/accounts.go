@@ -3,6 +3,7 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ const (
 	MaxPage = 10_000
 	// keptRows limits the rows, of about 200 bytes each, that the fold keeps between batches.
 	keptRows = 100_000
+	// perQuery limits the values in a statement of Find.
+	perQuery = 500
 )
 
 // ErrNotFound: there is no such account.
@@ -56,12 +59,13 @@ var table = projections.Keyed[string, Account]{
 	},
 	// The first three let a page of a sorted listing read its own rows only. They have plan and status, because a
 	// filter that few accounts match would otherwise read all rows in the order of an index: a second for 100,000
-	// accounts. The last is for selectOutstanding, whose order it has. It has a condition so that listings do not use
+	// accounts. By holder, names find accounts. The last is for selectOutstanding, whose order it has. It has a condition so that listings do not use
 	// it.
 	Indexes: []projections.Index{
 		{Name: "by_balance", On: "(balance, id, plan, status)"},
 		{Name: "by_spend", On: "(spent_month, spent, id, plan, status)"},
 		{Name: "by_use", On: "(used_at, id, plan, status)"},
+		{Name: "by_holder", On: "(holder)"},
 		{Name: "by_credits", On: "(plan, status, balance) WHERE balance > 0"},
 	},
 	Compare: strings.Compare,
@@ -173,6 +177,24 @@ func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit i
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
 	return all, nil
+}
+
+// Find returns the accounts that have one of some values as their id or their holder, by both. Errors: as List.
+func (m *Model) Find(ctx context.Context, values []any) (map[string]*Account, error) {
+	found := map[string]*Account{}
+	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
+		keep := func(_ string, a Account) { found[a.ID], found[a.Holder] = &a, &a }
+		for part := range slices.Chunk(values, perQuery) {
+			if err := cmp.Or(table.In(ctx, q, t, "id", part, keep), table.In(ctx, q, t, "holder", part, keep)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find accounts: %w", err)
+	}
+	return found, nil
 }
 
 // List returns at most limit accounts (no more than MaxPage) with ids after the given one, ordered by

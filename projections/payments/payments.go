@@ -222,6 +222,7 @@ var Sorts = []string{"account", "paid", "credits", "money", "state"}
 // Selection selects and sorts payments.
 type Selection struct {
 	AccountID  string // empty for all
+	ID         string // empty for all
 	State      State  // empty for all
 	Kind       string // empty for all
 	Sort       string // one of Sorts; by account and id if empty
@@ -238,6 +239,7 @@ func (m *Model) List(ctx context.Context, s Selection, after *Payment, limit int
 	}
 	page := projections.Page[key, Payment]{By: by, Descending: s.Descending, Limit: min(max(limit, 0), MaxPage)}
 	page.Equal("account", s.AccountID)
+	page.Equal("id", s.ID)
 	page.Equal("state", string(s.State))
 	page.Equal("kind", s.Kind)
 	if after != nil {

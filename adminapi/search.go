@@ -1,0 +1,173 @@
+package adminapi
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"letterhead/domain/operator"
+	"letterhead/internal/accountnames"
+	"letterhead/projections/accounts"
+	"letterhead/projections/ledger"
+	"letterhead/projections/operators"
+	"letterhead/projections/payments"
+)
+
+// Limits of searches.
+const (
+	// minSearched and maxSearched limit a text to search, in characters.
+	minSearched, maxSearched = 2, 200
+	// minBeginning is the least length of the beginning of an account's id.
+	minBeginning = 8
+	// maxMatches limits the names and the ids that a text selects.
+	maxMatches = 500
+	// maxHits limits the hits of each kind.
+	maxHits = 20
+)
+
+// Hit is something that a search found.
+type Hit struct {
+	Kind  string `json:"kind"` // account, request, payment, operator or brand
+	ID    string `json:"id"`   // of a brand, its domain
+	Title string `json:"title"`
+	Path  string `json:"path"` // of its page
+}
+
+// searched returns the parameter q; empty if it is missing.
+func (q *parameters) searched() string {
+	text := strings.TrimSpace(q.text("q"))
+	n := utf8.RuneCountInString(text)
+	wrong := n < minSearched || n > maxSearched || strings.ContainsFunc(text, unicode.IsControl)
+	if q.values.Has("q") && wrong && q.err == nil {
+		q.err = invalid("The parameter q takes %d to %d characters of text.", minSearched, maxSearched)
+	}
+	return text
+}
+
+// matching returns the accounts whose id begins with a text, and those whose name or, if the operator may read it, whose
+// address for sign-in links has words that begin with its words: the best first. names has all names that match, also
+// of other things, by their ids. more means that more than maxMatches match.
+func (x *exchange) matching(text string) (found []accounts.Account, names map[string]string, more bool, err error) {
+	begin := strings.ToLower(text)
+	keys, names := []any{text, begin}, map[string]string{}
+	named, more, err := x.api.Names.Search(x.ctx, text, false, maxMatches)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	for _, e := range named {
+		names[e.ID], keys = e.Name, append(keys, e.ID)
+	}
+	if allows(x.token.Scope, supporting) {
+		emails, moreEmails, err := x.api.Names.Search(x.ctx, text, true, maxMatches)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		for _, e := range emails {
+			id, _, _ := strings.Cut(strings.TrimPrefix(e.ID, accountnames.EmailPrefix), "/")
+			keys = append(keys, id)
+		}
+		more = more || moreEmails
+	}
+	if err := x.folded(accounts.Name); err != nil {
+		return nil, nil, false, err
+	}
+	if len(begin) >= minBeginning {
+		page, err := x.api.Accounts.List(x.ctx, begin, maxMatches)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		for i := 0; i < len(page) && strings.HasPrefix(page[i].ID, begin); i++ {
+			keys = append(keys, page[i].ID)
+		}
+	}
+	known, err := x.api.Accounts.Find(x.ctx, keys)
+	for _, key := range keys {
+		if a := known[key.(string)]; a != nil {
+			found = append(found, *a)
+			delete(known, a.ID)
+			delete(known, a.Holder)
+		}
+	}
+	return found, names, more, err
+}
+
+// search answers GET /admin/search.
+func (x *exchange) search() error {
+	q := x.query("q")
+	text := q.searched()
+	if text == "" && q.err == nil {
+		q.err = invalid("The parameter q is needed: a name, an e-mail address, a domain or an id.")
+	}
+	if err := x.read(q, ledger.Name, payments.Name, operators.Name); err != nil {
+		return err
+	}
+	found, names, more, err := x.matching(text)
+	if err != nil {
+		return err
+	}
+	hits, err := x.identified(text, names)
+	if err != nil {
+		return err
+	}
+	more = more || len(found) > maxHits
+	found = found[:min(len(found), maxHits)]
+	if names, err = x.names(found); err != nil {
+		return err
+	}
+	for _, a := range found {
+		hits = append(hits, Hit{"account", a.ID, cmp.Or(names[a.Holder], a.ID), "/accounts/" + url.PathEscape(a.ID)})
+	}
+	isID := func(h Hit) bool { return strings.HasPrefix(strings.ToLower(h.ID), strings.ToLower(text)) }
+	if !strings.Contains(text, "@") && !slices.ContainsFunc(hits, isID) {
+		known, err := x.api.Search(x.ctx, text, maxHits)
+		if err != nil {
+			x.api.Logger.WarnContext(x.ctx, "brands cannot be searched", "request_id", x.ID, "error", err)
+		}
+		for _, b := range known {
+			hits = append(hits, Hit{"brand", b.Domain, b.Name, "/brands/" + url.PathEscape(b.Domain)})
+		}
+		more = more || err != nil || len(known) == maxHits
+	}
+	return x.answer(http.StatusOK, map[string]any{"hits": append([]Hit{}, hits...), "more": more})
+}
+
+// identified returns the requests, payments and operators whose id a text is, and the operators with one of some names,
+// if the operator may read these.
+func (x *exchange) identified(text string, names map[string]string) (hits []Hit, err error) {
+	for e, err := range x.api.Ledger.ByRequest(x.ctx, text) {
+		if err != nil {
+			return nil, err
+		}
+		page := "/accounts/" + url.PathEscape(e.AccountID) + "/requests/" + url.PathEscape(text)
+		if !slices.ContainsFunc(hits, func(h Hit) bool { return h.Path == page }) {
+			hits = append(hits, Hit{"request", text, "Request of account " + e.AccountID, page})
+		}
+		if len(hits) == maxHits {
+			break
+		}
+	}
+	paid, err := x.api.Payments.List(x.ctx, payments.Selection{ID: text}, nil, maxHits)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range paid {
+		page := "/payments/" + url.PathEscape(p.ID) + "?account=" + url.QueryEscape(p.AccountID)
+		hits = append(hits, Hit{"payment", p.ID, "Payment of account " + p.AccountID, page})
+	}
+	tokens, err := x.api.Operators.List(x.ctx, operators.Selection{}, operator.MaxTokens)
+	for _, t := range tokens {
+		name := names[t.ID]
+		if !allows(x.token.Scope, everything) {
+			name = ""
+		}
+		if name != "" || strings.TrimPrefix(text, "operator:") == t.ID {
+			page := "/actions?actor=" + url.QueryEscape("operator:"+t.ID)
+			hits = append(hits, Hit{"operator", t.ID, cmp.Or(name, "Operator "+t.ID), page})
+		}
+	}
+	return hits, err
+}

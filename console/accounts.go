@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -26,7 +27,7 @@ type accountsView struct {
 }
 
 func (x *exchange) showAccounts() error {
-	v := accountsView{Query: x.filter("plan", "status", "sort", "cursor"), Plans: plan.IDs}
+	v := accountsView{Query: x.filter("q", "plan", "status", "sort", "cursor"), Plans: plan.IDs}
 	return x.list("/admin/accounts", v.Query, "accounts", view{Title: "Accounts", Section: "Accounts", Page: &v})
 }
 
@@ -149,10 +150,7 @@ func (x *exchange) showAccount() error {
 			return err
 		}
 	}
-	title := v.Account.Name
-	if title == "" {
-		title = v.Account.ID
-	}
+	title := cmp.Or(v.Account.Name, v.Account.ID)
 	return x.show(http.StatusOK, "account", view{Title: title, Section: "Accounts", Page: v})
 }
 

@@ -156,6 +156,7 @@ func (c *Console) route() {
 		{"GET /operators", false, (*exchange).showOperators},
 		{"POST /operators", false, (*exchange).issueToken},
 		{"POST /operators/{id}/revoke", false, (*exchange).revokeToken},
+		{"GET /search", false, (*exchange).showSearch},
 		{"GET /actions", false, (*exchange).showActions},
 	} {
 		method, path, _ := strings.Cut(p.pattern, " ")

@@ -34,7 +34,7 @@ import (
 )
 
 // pages are those that need a token.
-var pages = []string{"/", "/projections/accounts", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/crawls", "/operators", "/actions"}
+var pages = []string{"/", "/projections/accounts", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/crawls", "/operators", "/actions", "/search?q=acme"}
 
 func TestSignIn_Link_SignsInOnce(t *testing.T) {
 	s := start(t)

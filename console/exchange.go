@@ -129,7 +129,7 @@ var fieldsOf = map[string][]string{
 	"signout": {"person"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"},
 	"refund": {"credits", "money", "currency", "refund_id"}, "override": {"field", "value", "reason"},
 	"remove": {"field"}, "token": {"name", "scope", "expires"}, "customer": {"customer", "account"},
-	"filter": {"from", "to", "actor", "stream", "account"},
+	"filter": {"q", "from", "to", "actor", "stream", "account"},
 }
 
 // wrongField returns the field of a form that a problem is about, as its text names it for programs, and the problem in

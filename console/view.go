@@ -22,7 +22,7 @@ var files embed.FS
 
 // names of the pages, which are files/NAME.html.
 var names = []string{"signin", "problem", "health", "rebuild", "accounts", "account", "replay", "story", "secret",
-	"payments", "payment", "inbox", "books", "revenue", "brands", "brand", "crawls", "operators", "actions"}
+	"payments", "payment", "inbox", "books", "revenue", "brands", "brand", "crawls", "operators", "actions", "search"}
 
 type section struct{ Name, Path string }
 
@@ -46,6 +46,7 @@ type view struct {
 	Done     string // what the last form did
 	Reason   string // why a form was rejected that the page does not have
 	Path     string // of the request
+	Searched string // text of the field of the search
 	Sections []section
 	x        *exchange
 }
@@ -122,6 +123,9 @@ func (x *exchange) show(status int, name string, v view) error {
 	}
 	v.Path = x.Request.URL.EscapedPath()
 	query := x.Request.URL.Query()
+	if v.Path == "/search" {
+		v.Searched = strings.ToValidUTF8(query.Get("q"), "")
+	}
 	if x.Request.Method == http.MethodGet {
 		if v.Done = done[query.Get("done")]; v.Done != "" && query.Has("unconfirmed") {
 			v.Done += unconfirmed

@@ -1,4 +1,4 @@
-// Shows times in the reader's time zone, and copies keys. The pages are complete without it.
+// Shows times in the reader's time zone, copies keys, and leads the key / to the search. The pages are complete without it.
 "use strict";
 (() => {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -19,6 +19,13 @@
   };
   localize();
   document.addEventListener("htmx:after:swap", localize);
+  const find = document.querySelector("input[data-find]");
+  if (find) document.addEventListener("keydown", (e) => {
+    if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
+    e.preventDefault();
+    find.focus();
+    find.select();
+  });
   if (navigator.clipboard) {
     for (const button of document.querySelectorAll("button[data-copy]")) {
       button.hidden = false;

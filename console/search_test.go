@@ -1,0 +1,51 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"letterhead/dashboard/site/sitetest"
+	"letterhead/domain/operator"
+)
+
+func TestSearch_OneHit_LeadsToItsPage(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Read)
+	id := s.account("Nordwind Energie")
+	p.get("/search?q=nordw").leadsTo("/accounts/" + id)
+	p.get("/search?q=" + id[:8]).leadsTo("/accounts/" + id)
+	other := s.account("Nordwind & <Söhne>")
+	found := p.get("/search?q=nordwind").shows(200, "Nordwind Energie", "Nordwind & <Söhne>", "account "+id)
+	for _, one := range []string{id, other} {
+		if !strings.Contains(found.body, `href="/accounts/`+one) {
+			t.Errorf("the page has no link to %s", one)
+		}
+	}
+	p.get("/search?q=sohne").leadsTo("/accounts/" + other)
+	p.get("/").shows(200)
+	if body := p.get("/accounts").shows(200).body; !strings.Contains(body, `action="/search"`) {
+		t.Error("the page of accounts has no field for the search")
+	}
+}
+
+func TestSearch_WrongOrUnknownText_HasASentence(t *testing.T) {
+	p := start(t).signedIn(operator.Admin)
+	for _, text := range []string{"a", strings.Repeat("a", 500), "ab%00", "%FF%FF"} {
+		p.get("/search?q="+text).shows(400, "This field")
+	}
+	p.get("/search").shows(400, "This field is needed: a name")
+	for _, text := range []string{"%25%25", "__", "nothing+of+that+name"} {
+		p.get("/search?q="+text).shows(200, "Nothing matches")
+	}
+}
+
+func TestAccounts_ByName_AreListed(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Read)
+	s.account("Nordwind")
+	s.account("Other")
+	if rows := sitetest.Rows(p.get("/accounts?q=nord&sort=-spend").shows(200).page); len(rows) != 1 || rows[0][0] != "Nordwind" {
+		t.Errorf("accounts by name: %v", rows)
+	}
+	p.get("/accounts?q=a").shows(400).beside("q", "This field takes 2 to 200 characters of text.")
+}

@@ -91,6 +91,8 @@ func (e *environment) printPast(a *adminapi.Account) error {
 
 func accountList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs()}
+	c.Flags().String("name", "", "only accounts whose name has words that begin with these, or by the beginning of an id")
+	named(c, "name", "q")
 	c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
 	c.Flags().String("status", "", "only accounts with this status: active, suspended or closed")
 	sortFlag(c, accounts.Sorts)

@@ -32,6 +32,7 @@ import (
 type client struct {
 	ctx         context.Context
 	transport   http.RoundTripper
+	reads       bool // the command changes nothing, so it takes names and beginnings of ids of accounts
 	cmd         *cobra.Command
 	args        []string
 	header      http.Header // of the last answer
@@ -47,6 +48,7 @@ func (e *environment) onAPI(use node.Use, run func(*client) error) func(*cobra.C
 		ctx := streamwriter.WaitForLoading(cmd.Context())
 		through := func(t http.RoundTripper) error {
 			x := &client{ctx: ctx, transport: t, cmd: cmd, args: args}
+			x.reads = use == node.ToRead && cmd.Annotations[appendsNothing] == ""
 			err := run(x)
 			if err == nil && x.unconfirmed {
 				err = fmt.Errorf("it is recorded, but %w", commands.ErrNotSeen)
@@ -98,6 +100,9 @@ func act[T any](e *environment, c *cobra.Command, method, path string, print fun
 		key = c.Flags().String("repeat", "",
 			"finish an interrupted command without doing anything twice; takes the key that it printed")
 		notSent(c, "repeat")
+	}
+	if use == node.ToRead {
+		e.completeAccounts(c, path)
 	}
 	c.RunE = e.onAPI(use, func(x *client) error {
 		if id, err := uuid.Parse(*key); *key != "" && (err != nil || id.String() != *key) {
@@ -190,6 +195,9 @@ func (x *client) fill(path string) (filled string, rest map[string]any, err erro
 		if !isArgument {
 			option, value = "--"+name, x.cmd.Flags().Lookup(name).Value.String()
 		}
+		if err == nil && (name == "account" || strings.HasPrefix(path, "/admin/accounts/{"+name+"}")) {
+			value, err = x.accountID(value)
+		}
 		switch {
 		case err != nil:
 		case value == "" && !isArgument:
@@ -210,6 +218,9 @@ func (x *client) fill(path string) (filled string, rest map[string]any, err erro
 			rest[fieldName(f)] = valueOf(f)
 		}
 	})
+	if id, isText := rest["account"].(string); isText && err == nil {
+		rest["account"], err = x.accountID(id)
+	}
 	return filled, rest, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"slices"
 	"time"
 
@@ -126,9 +125,14 @@ func paymentList(e *environment) *cobra.Command {
 				formatMoney(p.Money, p.Currency), p.RefundedCredits, formatMoney(p.RefundedMoney, p.Currency), p.State}
 		},
 	}
+	e.completeAccounts(c, l.path)
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		if *account != "" { // the API would answer an empty list
-			if err := x.call("GET", "/admin/accounts/"+url.PathEscape(*account), nil, &struct{}{}); err != nil {
+			path, _, err := x.fill("/admin/accounts/{account}")
+			if err == nil {
+				err = x.call("GET", path, nil, &struct{}{})
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -113,6 +113,7 @@ func statementShow(e *environment) *cobra.Command {
 	c.Flags().String("account", "", "account id")
 	asJSON := jsonFlag(c)
 	asCSV := c.Flags().Bool("csv", false, "print CSV")
+	e.completeAccounts(c, "")
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		if _, err := monthOf("MONTH", x.args[0]); err != nil {
 			return err

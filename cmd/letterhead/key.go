@@ -125,6 +125,7 @@ func keyList(e *environment) *cobra.Command {
 	sort := l.sortFlag(c)
 	asOfFlag(c)
 	asJSON := jsonFlag(c)
+	e.completeAccounts(c, l.path)
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		return l.list(x, e, *asJSON, func(rows []row[listedKey], rest pageRest) error {
 			for i := range rows {

@@ -34,6 +34,7 @@ func ledgerShow(e *environment) *cobra.Command {
 	last := c.Flags().Int("last", 0, "only the last N lines")
 	all := c.Flags().Bool("all", false, "also show events that do not change the balance")
 	asJSON := jsonFlag(c)
+	e.completeAccounts(c, "")
 	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
@@ -57,6 +58,9 @@ func ledgerShow(e *environment) *cobra.Command {
 		}
 		var err error
 		if f.From, f.Until, err = rangeOf(*from, until, *to); err != nil {
+			return err
+		}
+		if *accountID, err = accountIn(ctx, n, c, *accountID); err != nil {
 			return err
 		}
 		if err := n.Operations.Reads.AccountExists(ctx, *accountID); err != nil {

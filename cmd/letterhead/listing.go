@@ -59,6 +59,7 @@ func (l listing[T]) command(e *environment, c *cobra.Command) *cobra.Command {
 		sort = l.sortFlag(c)
 	}
 	asJSON := jsonFlag(c)
+	e.completeAccounts(c, l.path)
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error { return l.list(x, e, *asJSON, sort) })
 	return c
 }

@@ -72,13 +72,10 @@ SELECT stream, fold_version, revision FROM stream_snapshots
 WHERE part = 0 AND (stream > $1 OR stream = $1 AND fold_version > $2)
 ORDER BY stream, fold_version LIMIT $3`
 
-// pruneOutdated deletes some parts, as said, of outdated snapshots. It takes the first parts last, because they decide
-// which snapshots are outdated.
-const pruneOutdated = `
-DELETE FROM stream_snapshots WHERE part %s 0 AND (stream, fold_version) IN (
-	SELECT stream, fold_version FROM stream_snapshots
-	WHERE part = 0 AND stream >= $1 AND stream < $2 AND fold_version < $3
-	ORDER BY stream, fold_version LIMIT $4)`
+const listOutdated = `
+SELECT stream, fold_version FROM stream_snapshots
+WHERE part = 0 AND stream >= $1 AND stream < $2 AND fold_version < $3
+ORDER BY stream, fold_version LIMIT $4`
 
 // Snapshots stores folded states of streams, so that a long stream need not be read from its beginning. They are
 // disposable: without one, the stream is folded. There is one per stream and fold version, with a checksum and the
@@ -287,15 +284,16 @@ func (s *Snapshots) Each(ctx context.Context, f func(stream string, foldVersion 
 // still run reads them. It returns their number. Errors: ErrUnavailable, ErrClosed, ctx.Err().
 func (s *Snapshots) Prune(ctx context.Context, streamPrefix string, oldest int) (pruned int, err error) {
 	for {
-		var deleted int64
-		err := s.store.Write(ctx, func(tx *Tx) error {
-			for _, parts := range []string{">", "="} {
-				result, err := tx.ExecContext(ctx, fmt.Sprintf(pruneOutdated, parts), streamPrefix,
-					prefixEnd(streamPrefix), oldest, pruneBatch)
-				if err == nil {
-					deleted, err = result.RowsAffected()
-				}
-				if err != nil {
+		keys, err := s.outdated(ctx, streamPrefix, oldest)
+		if err != nil {
+			return pruned, fmt.Errorf("prune snapshots of %s*: %w", streamPrefix, s.store.classify(err))
+		}
+		if len(keys) == 0 {
+			return pruned, nil
+		}
+		err = s.store.Write(ctx, func(tx *Tx) error {
+			for _, k := range keys {
+				if _, err := tx.ExecContext(ctx, discardSnapshot, k.stream, k.foldVersion); err != nil {
 					return err
 				}
 			}
@@ -304,11 +302,30 @@ func (s *Snapshots) Prune(ctx context.Context, streamPrefix string, oldest int) 
 		if err != nil {
 			return pruned, fmt.Errorf("prune snapshots of %s*: %w", streamPrefix, err)
 		}
-		if deleted == 0 {
-			return pruned, nil
-		}
-		pruned += int(deleted)
+		pruned += len(keys)
 	}
+}
+
+type snapshotKey struct {
+	stream      string
+	foldVersion int64
+}
+
+func (s *Snapshots) outdated(ctx context.Context, streamPrefix string, oldest int) (keys []snapshotKey, err error) {
+	rows, err := s.store.Read().QueryContext(ctx, listOutdated, streamPrefix, prefixEnd(streamPrefix),
+		oldest, pruneBatch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var k snapshotKey
+		if err := rows.Scan(&k.stream, &k.foldVersion); err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, rows.Err()
 }
 
 // prefixEnd returns the first text after all texts with an ASCII prefix.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/internal/accountnames"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"

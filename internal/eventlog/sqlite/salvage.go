@@ -65,7 +65,9 @@ func copyIntact(ctx context.Context, cfg Config, into string, alone bool) (err e
 		return err
 	}
 	var events []eventlog.Recorded // not yet written
+	size := 0                      // of their data, in bytes
 	write := func() error {
+		size = 0
 		for len(events) > 0 {
 			runs, n := eventlog.Runs(events)
 			if err := to.Import(ctx, runs); err != nil {
@@ -76,7 +78,8 @@ func copyIntact(ctx context.Context, cfg Config, into string, alone bool) (err e
 		return nil
 	}
 	_, _, err = from.intact(ctx, func(e *eventlog.Recorded) error {
-		if events = append(events, *e); len(events) < eventlog.MaxImportEvents {
+		events, size = append(events, *e), size+eventlog.Size(&e.Proposed)
+		if len(events) < eventlog.MaxImportEvents && size < eventlog.MaxImportBytes {
 			return nil
 		}
 		return write()

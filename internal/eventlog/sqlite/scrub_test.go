@@ -235,8 +235,11 @@ func TestOpen_LogAheadOfMarker_Succeeds(t *testing.T) {
 	testmust.Succeed(t, l.Close())
 	write(t, sqlite.MarkerPath(path), marker)
 	l = open(t, sqlite.Config{Path: path, VerifyBytes: 1})
-	if err := l.Check(t.Context(), nil); err != nil {
+	if err := errors.Join(l.Check(t.Context(), nil), l.Close()); err != nil {
 		t.Error(err)
+	}
+	if report, err := sqlite.Inspect(t.Context(), path); err != nil || report.Marker == nil || report.Marker.Position != 1200 {
+		t.Errorf("the marker is %+v (%v), want position 1200", report.Marker, err)
 	}
 }
 

@@ -172,11 +172,8 @@ func TestDo_EventWithoutIdentity_FailsOnlyItsCommand(t *testing.T) {
 	}
 }
 
-func TestNew_BadConfiguration_IsReported(t *testing.T) {
+func TestNew_WithoutEventLog_Fails(t *testing.T) {
 	if _, err := streamwriter.New(streamwriter.Config{}, pots("pot"), nil, nil); err == nil {
 		t.Error("no error without an event log")
-	}
-	if _, err := streamwriter.New(streamwriter.Config{MaxLive: -1}, pots("pot"), sqlitetest.Open(t), nil); err == nil {
-		t.Error("no error for a negative limit")
 	}
 }

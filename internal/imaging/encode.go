@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"image"
-	"image/color"
 	"image/jpeg"
 	"image/png"
 	"sync"
@@ -71,9 +70,11 @@ func flatten(img *image.NRGBA, background RGB) *image.RGBA {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
-		for x := range w {
-			c := Over(background, img.Pix[y*img.Stride+4*x:])
-			out.SetRGBA(x, y, color.RGBA{c.R, c.G, c.B, 0xff})
+		from := img.Pix[y*img.Stride : y*img.Stride+4*w]
+		to := out.Pix[y*out.Stride : y*out.Stride+4*w]
+		for i := 0; i < len(from); i += 4 {
+			c := Over(background, from[i:i+4])
+			to[i], to[i+1], to[i+2], to[i+3] = c.R, c.G, c.B, 0xff
 		}
 	}
 	return out

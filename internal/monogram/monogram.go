@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"image"
-	"image/color"
 	"image/draw"
 	"math"
 	"sync"
@@ -63,7 +62,8 @@ func (m Monogram) Draw(side int) *image.NRGBA {
 		// The color extends beyond the edges, where only alpha decreases: no other color appears when
 		// the image is scaled or flattened.
 		c := imaging.Over(tile, []uint8{ink.R, ink.G, ink.B, share})
-		img.SetNRGBA(i%side, i/side, color.NRGBA{c.R, c.G, c.B, back.Pix[i]})
+		to := img.Pix[4*i : 4*i+4]
+		to[0], to[1], to[2], to[3] = c.R, c.G, c.B, back.Pix[i]
 	}
 	return img
 }

@@ -384,5 +384,8 @@ func (b *builder) finish() {
 
 // cut limits a text in bytes without splitting a rune.
 func cut(text string, limit int) string {
-	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "")
 }

@@ -23,7 +23,7 @@ func (w *writer) value(n *html.Node, property string) string {
 			return v
 		}
 	}
-	return cmp.Or(inline(n, property), attr(n, property))
+	return cmp.Or(Inline(n, property), attr(n, property))
 }
 
 // inherited returns the value of a property of an element or its nearest ancestor that has one.
@@ -32,7 +32,7 @@ func (w *writer) inherited(n *html.Node, property string) string {
 		return w.cascade.Inherited(n, property)
 	}
 	for i := 0; n != nil && i < maxWalk; i, n = i+1, n.Parent {
-		if v := inline(n, property); v != "" {
+		if v := Inline(n, property); v != "" {
 			return v
 		}
 		if n.Namespace == "svg" && attr(n, property) != "" {
@@ -183,8 +183,8 @@ func localReference(value string) string {
 	return "url(#" + m[1] + ")"
 }
 
-// inline returns the value of a property in a style attribute, or "".
-func inline(n *html.Node, property string) string {
+// Inline returns the value of a property in a style attribute, or "".
+func Inline(n *html.Node, property string) string {
 	text := attr(n, "style")
 	if text == "" || !strings.Contains(text, property) {
 		return ""
@@ -215,7 +215,7 @@ func (w *writer) size(svg *html.Node) (width, height float64) {
 		if w.cascade != nil {
 			styled = Length(w.cascade.Value(svg, property))
 		}
-		return cmp.Or(max(styled, 0), max(Length(inline(svg, property)), 0), Length(attr(svg, property)))
+		return cmp.Or(max(styled, 0), max(Length(Inline(svg, property)), 0), Length(attr(svg, property)))
 	}
 	return side("width"), side("height")
 }

@@ -94,6 +94,8 @@ func TestCandidates_AnyElement_IsFound(t *testing.T) {
 		"background of a child":         {`<style>.logo span{background-image:url("/own.svg")}</style><header><a class="logo" href="/"><span></span></a></header>`, []string{"/own.svg"}},
 		"background before":             {`<style>.logo::before{content:"";background-image:url(/own.svg)}</style><header><a class="logo" href="/">Acme</a></header>`, []string{"/own.svg"}},
 		"background in the element":     {`<header><a class="logo" href="/" style="background-image: url('/own.svg')">Acme</a></header>`, []string{"/own.svg"}},
+		"background beside a variable":  {`<header><a class="logo" href="/" style="background-image:url(/own.svg), var(--gradient)">Acme</a></header>`, []string{"/own.svg"}},
+		"background after a brace":      {`<header><a class="logo" href="/" style="display:block};background-image:url(/own.svg)">Acme</a></header>`, []string{"/own.svg"}},
 		"mask":                          {`<style>.logo{mask-image:url(/own.svg);background-color:red}</style><header><a class="logo" href="/">Acme</a></header>`, []string{"/own.svg"}},
 		"object":                        {`<header><a href="/"><object class="logo" data="/own.svg"></object></a></header>`, []string{"/own.svg"}},
 		"light and dark":                {`<header><a href="/"><img class="logo" src="/own-white.svg"><img class="logo" src="/own.svg"></a></header>`, []string{"/own-white.svg", "/own.svg"}},

@@ -1,6 +1,7 @@
 package logofinder
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -45,7 +46,9 @@ func (c *collector) backgrounds() []pageImage {
 // background checks the background of one element, and of its generated content before and after.
 func (c *collector) background(im page.Image, n *html.Node) (pageImage, bool) {
 	for _, from := range []func(string) string{
-		func(property string) string { return c.in.Style.Value(n, property) },
+		func(property string) string { // a value with a variable of a sheet that could not be read has none in the cascade
+			return cmp.Or(c.in.Style.Value(n, property), inlinesvg.Inline(n, property))
+		},
 		func(property string) string { return c.in.Style.Generated(n, "before", property) },
 		func(property string) string { return c.in.Style.Generated(n, "after", property) },
 	} {

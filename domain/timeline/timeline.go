@@ -41,6 +41,8 @@ type Timeline struct {
 	placed rows              // revision, deadline in microseconds, place in texts
 	open   map[string]uint64 // revisions of the open holds
 	texts  []byte            // domain and request of each hold, each after its length
+
+	parts []Part // that Parts returned last
 }
 
 // change is a value from a revision on.
@@ -246,10 +248,13 @@ type Part struct {
 }
 
 // Parts divides the revisions into at most n parts of the same length, and one of the last revision. There must be an
-// event.
+// event. The caller must not change them.
 func (t *Timeline) Parts(n uint64) []Part {
 	last := t.Next() - 1
 	n = min(n, last)
+	if k := len(t.parts); uint64(k) == n+1 && t.parts[k-1].Revision == last {
+		return t.parts // decoding all balances of 1,000,000 events takes 0.1 s
+	}
 	parts := make([]Part, n+1)
 	for i := range parts {
 		revision := last * uint64(i) / max(n, 1)
@@ -265,6 +270,7 @@ func (t *Timeline) Parts(n uint64) []Part {
 			parts[i].Low, parts[i].High = min(parts[i].Low, x[1]), max(parts[i].High, x[1])
 		}
 	}
+	t.parts = parts
 	return parts
 }
 

@@ -38,7 +38,7 @@ func past(t *testing.T, events int) (*fanout.Past, *counting) {
 	return fanout.NewPast(counted), counted
 }
 
-const pageOfPast = 4096
+const pageOfPast = 1024
 
 // TestPast_RolesBehindTheEnd_ShareReadsAndDecodings lets roles with and without filters read in turns.
 // Rule 6.

@@ -128,7 +128,7 @@ func (c *catchUp) fromCheckpoint(ctx context.Context, target eventlog.Position) 
 
 const (
 	// heldBatches limits the batches whose changed rows are held and then written at once; a crash repeats them.
-	heldBatches = 50
+	heldBatches = 25
 	// maxHeldRows limits the rows that all read models hold, of 200 to 400 bytes each.
 	maxHeldRows = 400_000
 )

@@ -14,7 +14,7 @@ import (
 const (
 	// DefaultBatchEvents limits the events that a catch-up loop folds in one transaction. With more of them the writer
 	// is blocked longer, and more of them are in memory.
-	DefaultBatchEvents = 5_000
+	DefaultBatchEvents = 10_000
 	// maxBatchBytes ends a batch early if its events are large.
 	maxBatchBytes = 32 << 20
 	// pageEvents limits the events of one read of the log.

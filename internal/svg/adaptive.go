@@ -2,6 +2,7 @@ package svg
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 )
 
@@ -23,7 +24,7 @@ func Adaptive(light, dark []byte) ([]byte, error) {
 			return light, nil
 		}
 		if i == 0 {
-			w, h := formatNumber(view.w), formatNumber(view.h)
+			w, h := cmp.Or(d.root.attr("width"), formatNumber(view.w)), cmp.Or(d.root.attr("height"), formatNumber(view.h))
 			fmt.Fprintf(&b, `<svg xmlns="%s" width="%s" height="%s" viewBox="0 0 %s %s">%s`, svgNamespace, w, h, w, h, adaptiveStyle)
 		}
 		class := []string{"l", "d"}[i]

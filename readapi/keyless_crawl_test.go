@@ -74,3 +74,23 @@ func TestProfiles_Key_CrawlsAside(t *testing.T) {
 		a.is(s.t, "in the form that waits", true, logoKept)
 	}, onProfiles)
 }
+
+func TestProfiles_KeylessCrawls_LimitsOfTheMinuteComeFirst(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		c := s.account(plan.Growth, 50)
+		for _, domain := range []string{"first.com", "second.com", "third.com"} {
+			s.finding(domain, 2*time.Second)
+		}
+		s.atOnce("/compat/clearbit/first.com", http.StatusNotFound, soonKept)
+		s.atOnce("/compat/clearbit/second.com", http.StatusNotFound, soonKept)
+		if logs := s.logs.all(); !strings.Contains(logs, `"crawl":"limited"`) || strings.Contains(logs, `"crawl":"used-up"`) {
+			s.t.Error("the crawls of the day were asked before those of the minute")
+		}
+		s.clock.add(time.Minute)
+		s.atOnce("/compat/clearbit/second.com", http.StatusNotFound, fallbackKept)
+		s.atOnce("/compat/clearbit/third.com?key="+c.publishable, http.StatusNotFound, soonKept) // with the unit that was given back
+		time.Sleep(3 * time.Second)
+		s.atOnce("/compat/clearbit/third.com", http.StatusOK, logoKept)
+	}, onProfiles, func(set *setup) { set.config.KeylessCrawls, set.config.CrawlsPerMinute = 1, 1 })
+}

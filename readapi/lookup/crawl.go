@@ -221,16 +221,6 @@ type takenUnit struct {
 // ctx.Err(); without a key those of Keyless. Then nothing is taken.
 func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*units, error) {
 	u := &units{logger: s.config.Logger}
-	if q.keyless > 0 && !joins { // first, because it rejects at no cost once the day's crawls are used up
-		at := s.config.Now()
-		if err := s.keyless.CountKeylessCrawl(ctx, at, q.keyless); err != nil {
-			return nil, err
-		}
-		u.taken = append(u.taken, takenUnit{"keyless-crawls", true, func(context.Context) error {
-			s.keyless.ReturnKeylessCrawl(at)
-			return nil
-		}})
-	}
 	limits := q.limits
 	if !joins {
 		limits = append(limits, crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)})
@@ -249,6 +239,17 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 		}
 		u.taken = append(u.taken, takenUnit{limit.key.Scope, limit.key == serviceCrawls, func(ctx context.Context) error {
 			return s.counters.Give(ctx, limit.key, 1, decision)
+		}})
+	}
+	if q.keyless > 0 && !joins { // last, because a unit of the day is durable, and rejections by the others must not take any
+		at := s.config.Now()
+		if err := s.keyless.CountKeylessCrawl(ctx, at, q.keyless); err != nil {
+			u.giveBack(ctx, false)
+			return nil, err
+		}
+		u.taken = append(u.taken, takenUnit{"keyless-crawls", true, func(context.Context) error {
+			s.keyless.ReturnKeylessCrawl(at)
+			return nil
 		}})
 	}
 	return u, nil

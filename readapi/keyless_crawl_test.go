@@ -36,6 +36,7 @@ func TestProfiles_KeylessCrawls_RunAsideWithinTheDaysLimit(t *testing.T) {
 			s.atOnce("/compat/clearbit/slow.com", http.StatusNotFound, soonKept)
 			s.atOnce("/compat/besticon/icon?url=slow.com", http.StatusOK, soonKept)
 		}
+		s.atOnce("/compat/clearbit/slow.com?key=lh_pk_mistyped", http.StatusNotFound, "private, max-age=10")
 		s.atOnce("/compat/google/s2/favicons?domain=second.com", http.StatusNotFound, soonKept)
 		time.Sleep(3 * time.Second)
 		s.atOnce("/compat/clearbit/slow.com", http.StatusOK, logoKept)

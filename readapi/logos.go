@@ -36,6 +36,7 @@ var (
 	cacheFallback     = []string{"public, max-age=900, s-maxage=3600"}
 	cacheSoon         = []string{"public, max-age=10"} // a crawl takes about as long
 	cacheBesideStatus = []string{"private, max-age=60"}
+	cacheSoonPrivate  = []string{"private, max-age=10"} // both
 	varyAccept        = []string{"Accept"}
 )
 
@@ -173,10 +174,13 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 	if o.Negotiated {
 		h["Vary"] = varyAccept
 	}
+	soon := found.crawl.Temporary() && !found.early && (x.aside() || !who.Keyed)
 	switch {
 	case found.local:
 		h["Cache-Control"] = cacheLocal
-	case found.crawl.Temporary() && !found.early && (x.aside() || !who.Keyed):
+	case soon && who.KeyStatus != "":
+		h["Cache-Control"] = cacheSoonPrivate
+	case soon:
 		h["Cache-Control"] = cacheSoon
 	case found.crawl.Temporary(), found.early && p.Fallback != "":
 		h["Cache-Control"] = cacheNever

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,12 +191,17 @@ const secretPrefix = "lh_sk_"
 // count as none.
 func logoKey(r *http.Request, profiled bool) (key string, status keyStatus) {
 	inQuery, status := keyInQuery(r.URL.RawQuery, profiled)
-	sent, problem := sentKey(r.Header)
-	if profiled && problem == nil && !isOurs(sent) { // in X-Api-Key
-		problem = noKeySent
+	h := r.Header
+	if profiled {
+		foreign := func(value string) bool { _, token := parseCredentials(value); return !isOurs(token) }
+		h = http.Header{}
+		for _, name := range []string{"X-Api-Key", "Authorization"} {
+			h[name] = slices.DeleteFunc(slices.Clone(r.Header[name]), foreign)
+		}
 	}
+	sent, problem := sentKey(h)
 	switch {
-	case problem == noKeySent, problem == foreignToken && (profiled || inQuery != ""):
+	case problem == noKeySent, problem == foreignToken && inQuery != "":
 		return inQuery, status
 	case problem != nil && status != keySecretInURL:
 		return "", keyInvalid

@@ -66,6 +66,7 @@ func TestLogoKey_AtProfiles_TokensOfOtherServicesCountAsNone(t *testing.T) {
 		{"key=" + key, "Authorization", "Bearer sk_abc", key, "", ""},
 		{"key=lh_pk_mistyped", "", "", "", keyInvalid, keyInvalid},
 		{"key=lh_sk_x", "Authorization", "Bearer sk_abc", "", keySecretInURL, keySecretInURL},
+		{"key=" + key, "X-Api-Key", "abc", key, "", ""},
 	} {
 		r := &http.Request{URL: &url.URL{RawQuery: c.query}, Header: http.Header{}}
 		if c.header != "" {
@@ -77,5 +78,21 @@ func TestLogoKey_AtProfiles_TokensOfOtherServicesCountAsNone(t *testing.T) {
 		if _, status := logoKey(r, false); c.header != "X-Api-Key" && status != c.elsewhere {
 			t.Errorf("%s %s %s: %q elsewhere, want %q", c.query, c.header, c.value, status, c.elsewhere)
 		}
+	}
+	for _, h := range []http.Header{
+		{"X-Api-Key": {"abc"}, "Authorization": {"Bearer " + key}},
+		{"X-Api-Key": {"abc", key}},
+		{"X-Api-Key": {"abc", "def"}, "Authorization": {"Basic YTpi", "Bearer " + key}},
+		{"X-Api-Key": {key}, "Authorization": {"Bearer sk_abc"}},
+	} {
+		r := &http.Request{URL: &url.URL{}, Header: h}
+		if got, status := logoKey(r, true); got != key || status != "" {
+			t.Errorf("%v: %q, %q", h, got, status)
+		}
+	}
+	other := testmust.Get(apikey.Generate(apikey.Publishable, rand.Reader))(t)
+	r := &http.Request{URL: &url.URL{}, Header: http.Header{"X-Api-Key": {other}, "Authorization": {"Bearer " + key}}}
+	if got, status := logoKey(r, true); got != "" || status != keyInvalid {
+		t.Errorf("two keys of ours: %q, %q", got, status)
 	}
 }

@@ -158,9 +158,11 @@ func (s spellings) parse(path, rawQuery string, accept []string) (domain string,
 	if here.theme == Any && there.theme == Any && !there.background.Named {
 		o.Background = there.background
 	}
-	if o.Adaptive && (here.theme != Any || there.theme != Any || o.Format != "" && o.Format != imaging.SVG) {
-		return "", Options{}, invalid(
-			"The parameter scheme=auto answers an SVG for both color schemes. Remove it, or theme and any format but svg.")
+	on := there.background
+	other := on.Named || on.Set && on.Color != imaging.White && on.Color != imaging.DarkPage
+	if o.Adaptive && (here.theme != Any || there.theme != Any || o.Format != "" && o.Format != imaging.SVG || other) {
+		return "", Options{}, invalid("The parameter scheme=auto answers an SVG for both color schemes. Remove it, or theme, " +
+			"any format but svg, and any background but auto-light and auto-dark.")
 	}
 	if o.Negotiated {
 		o.Format = Negotiate(accept)

@@ -147,16 +147,20 @@ export function createClient(options: ClientOptions): Letterhead {
     timeoutMs: within("timeoutMs", options.timeoutMs ?? defaultTimeoutMs, 1),
     maxWaitMs: within("maxWaitMs", options.maxWaitMs ?? defaultMaxWaitMs, 0),
   };
+  const withKeys = new WeakSet<Request>(); // requests of keyed operations
   const http = createFetchClient<paths>({
     baseUrl: base,
     headers: authorization(options.apiKey),
-    fetch: (request) => send(request, sending),
+    fetch: (request) => send(request, withKeys.has(request), sending),
   });
   http.use({
     // A call has one key, and all its attempts send it.
     onRequest({ request, schemaPath }) {
-      if (`${request.method} ${schemaPath}` in keyed && !request.headers.has("Idempotency-Key")) {
-        request.headers.set("Idempotency-Key", randomKey());
+      if (`${request.method} ${schemaPath}` in keyed) {
+        withKeys.add(request);
+        if (!request.headers.has("Idempotency-Key")) {
+          request.headers.set("Idempotency-Key", randomKey());
+        }
       }
     },
   });

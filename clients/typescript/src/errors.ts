@@ -64,6 +64,9 @@ export class ApiError extends LetterheadError {
 /** No answer, or only a part of one: the network failed. `cause` has the reason. */
 export class ConnectionError extends LetterheadError {}
 
+/** An answer that is larger than the client reads. It is not requested again. */
+export class AnswerTooLargeError extends LetterheadError {}
+
 /** No answer within `timeoutMs`. */
 export class TimeoutError extends LetterheadError {}
 

@@ -1,4 +1,4 @@
-import { ApiError, ConnectionError, type LetterheadError, TimeoutError } from "./errors.js";
+import { AnswerTooLargeError, ApiError, ConnectionError, type LetterheadError, TimeoutError } from "./errors.js";
 
 /** How requests are sent. */
 export interface Sending {
@@ -15,13 +15,17 @@ const maxBackoffMs = 8_000;
 /** Bytes of an answer. A batch of 100 brands has a few MB. */
 const maxAnswerBytes = 64 * 1024 * 1024;
 
+/** Statuses of answers without a body. Response refuses one, although a replaced fetch may have it. */
+const withoutBody = [204, 205, 304];
+
 /**
- * Sends a request until it has an answer below 400, and throws an error otherwise. A request that may be repeated is
- * sent again, at most `maxRetries` times, after a failure that may pass. It is sent unchanged, with its idempotency key.
+ * Sends a request until it has an answer below 400, and throws an error otherwise. A request that may be repeated,
+ * because it only reads or its operation takes its idempotency key, is sent again, at most `maxRetries` times, after a
+ * failure that may pass. It is sent unchanged.
  */
-export async function send(request: Request, sending: Sending): Promise<Response> {
+export async function send(request: Request, keyed: boolean, sending: Sending): Promise<Response> {
   // A look-up costs a credit although it is a GET; it has an idempotency key, so that its repeats cost nothing.
-  const repeatable = ["GET", "HEAD"].includes(request.method) || request.headers.has("Idempotency-Key");
+  const repeatable = keyed || ["GET", "HEAD"].includes(request.method);
   for (let attempt = 1; ; attempt++) {
     const last = !repeatable || attempt > sending.maxRetries;
     const outcome = await sendOnce(last ? request : request.clone(), sending, attempt);
@@ -52,14 +56,17 @@ async function sendOnce(request: Request, sending: Sending, attempts: number): P
   }, sending.timeoutMs);
   try {
     const response = await sending.fetch(new Request(request, { signal: stop.signal }));
-    const body = await read(response);
+    const body = await read(response, attempts);
     if (response.status >= 400) {
       return new ApiError(response, new TextDecoder().decode(body ?? undefined), attempts);
     }
     const { status, statusText, headers } = response;
-    return new Response(body, { status, statusText, headers });
+    return new Response(withoutBody.includes(status) ? null : body, { status, statusText, headers });
   } catch (cause) {
     request.signal.throwIfAborted();
+    if (cause instanceof AnswerTooLargeError) {
+      return cause;
+    }
     const target = `${request.method} ${new URL(request.url).pathname}`;
     if (expired) {
       return new TimeoutError(`${target}: no answer within ${sending.timeoutMs} ms`, attempts, { cause });
@@ -72,7 +79,7 @@ async function sendOnce(request: Request, sending: Sending, attempts: number): P
 }
 
 /** Reads a body, so that the timeout and the repeats cover it. It returns null for an answer without one. */
-async function read(response: Response): Promise<Uint8Array<ArrayBuffer> | null> {
+async function read(response: Response, attempts: number): Promise<Uint8Array<ArrayBuffer> | null> {
   if (response.body === null) {
     return null;
   }
@@ -83,7 +90,7 @@ async function read(response: Response): Promise<Uint8Array<ArrayBuffer> | null>
     length += next.value.length;
     if (length > maxAnswerBytes) {
       await reader.cancel();
-      throw new Error(`the answer has more than ${maxAnswerBytes} bytes`);
+      throw new AnswerTooLargeError(`the answer has more than ${maxAnswerBytes} bytes`, attempts);
     }
     parts.push(next.value);
   }
@@ -99,7 +106,7 @@ async function read(response: Response): Promise<Uint8Array<ArrayBuffer> | null>
 /** Reports whether a failure may be gone when the request is sent again. */
 function mayPass(failure: LetterheadError): boolean {
   if (!(failure instanceof ApiError)) {
-    return true;
+    return !(failure instanceof AnswerTooLargeError);
   }
   switch (failure.status) {
     case 429:

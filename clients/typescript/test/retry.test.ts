@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, mock, test } from "node:test";
-import { ApiError, type ClientOptions, ConnectionError, createClient, defaultTimeoutMs, type Letterhead, TimeoutError } from "letterhead-client";
+import { AnswerTooLargeError, ApiError, type ClientOptions, ConnectionError, createClient, defaultTimeoutMs, type Letterhead, TimeoutError } from "letterhead-client";
 
 type Step = (response: ServerResponse, request: IncomingMessage) => void;
 
@@ -142,6 +142,23 @@ describe("a client of a server with faults", () => {
     await assert.rejects(client([answers(503, "upstream_failed")]).checkout({ pack: "small" }), ApiError);
     await assert.rejects(client([drops]).checkout({ pack: "small" }), ConnectionError);
     await assert.rejects(client([answers(500)], { maxRetries: 0 }).account(), ApiError);
+  });
+
+  test("an idempotency key that an operation does not take allows no repeat", async () => {
+    const { http } = client([answers(503, "upstream_failed")]);
+    const headers = { "Idempotency-Key": "order-4711" };
+    await assert.rejects(http.POST("/v1/billing/checkout", { body: { pack: "small" }, headers }), ApiError);
+    assert.equal(received[0]?.headers["idempotency-key"], "order-4711");
+  });
+
+  test("an answer that is too large is not requested again", async () => {
+    const large: Step = (response) => void response.end(Buffer.alloc(64 * 1024 * 1024 + 1));
+    await assert.rejects(client([large]).account(), (error) => error instanceof AnswerTooLargeError && error.attempts === 1);
+  });
+
+  test("the body of a 304 is dropped", async () => {
+    const unchanged = () => Promise.resolve(Object.defineProperty(new Response("a body"), "status", { value: 304 }));
+    assert.equal((await client([], { fetch: unchanged }).brandIfChanged("acme.com", '"1"')).data, undefined);
   });
 
   test("an answer that takes too long is a TimeoutError", async () => {

@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -47,9 +46,7 @@ func (x *exchange) paintedWall() *wall {
 		}
 		color := mainColor(looks)
 		w.paint += paint(fmt.Sprintf(".tile:nth-child(%d)", i+1), color)
-		tile := l.gallery.image(domain, domain, "size", gallerySize, "background", digits(color))
-		tile.Source = strings.TrimPrefix(tile.Source, "../")
-		w.tiles = append(w.tiles, tile)
+		w.tiles = append(w.tiles, l.gallery.image(domain, domain, "size", gallerySize, "background", digits(color)))
 	}
 	l.wall.Store(w)
 	return w
@@ -98,7 +95,7 @@ func (x *exchange) serveBrandPage() error {
 	var invalid *brand.InvalidDomainError
 	switch {
 	case errors.As(err, &invalid):
-		return x.sendLanding(text, landingResults{Sentence: invalid.Sentence}, web.Invalid("%s", invalid.Sentence))
+		return x.sendLanding("../", text, landingResults{Sentence: invalid.Sentence}, web.Invalid("%s", invalid.Sentence))
 	case err != nil:
 		return web.Invalid("The domain is not percent-encoded correctly.")
 	case domain != text:
@@ -115,7 +112,7 @@ func (x *exchange) serveBrandPage() error {
 		}
 	}
 	if problem != nil {
-		return x.sendLanding(domain, landingResults{Sentence: problem.Text}, problem)
+		return x.sendLanding("../", domain, landingResults{Sentence: problem.Text}, problem)
 	}
 	return x.sendBrandPage(domain, looks)
 }

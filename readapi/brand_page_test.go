@@ -3,11 +3,13 @@ package readapi_test
 import (
 	"bytes"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/testmust"
 )
 
 func TestBrandPage_KnownBrand_IsShownInItsColorsAndCostsNothing(t *testing.T) {
@@ -80,6 +82,38 @@ func TestBrandPage_Domain_IsItsRegistrableFormOrExplained(t *testing.T) {
 		if a.status != http.StatusBadRequest || !bytes.Contains(a.body, []byte(`role="alert"`)) || bytes.Contains(a.body, []byte("<script>alert")) {
 			t.Errorf("%s: status %d, want a sentence about it", sent, a.status)
 		}
+	}
+}
+
+// The page that says what is wrong with a domain is below /brands/, where relative URLs have another meaning.
+func TestBrandPage_Problem_HasURLsThatWork(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.opened("/brands/localhost", browser)
+	if a.status != http.StatusBadRequest {
+		t.Fatalf("status %d, want 400", a.status)
+	}
+	checkStyles(t, a)
+	page, fetched := testmust.Get(url.Parse("/brands/localhost"))(t), 0
+	for element, name := range map[string]string{"a": "href", "link": "href", "form": "action", "img": "src", "script": "src", "source": "srcset"} {
+		for _, source := range attributes(t, a.body, element, name) {
+			u := testmust.Get(url.Parse(source))(t)
+			if u.IsAbs() {
+				continue
+			}
+			fetched++
+			path := page.ResolveReference(u).String()
+			part := s.opened(path, browser)
+			if unknown := strings.HasPrefix(path, "/brands/") && part.status == http.StatusNotFound && bytes.Contains(part.body, []byte("does not know this brand yet")); part.status != http.StatusOK && !unknown {
+				t.Errorf("<%s %s=%q> leads to %s: status %d", element, name, source, path, part.status)
+			}
+		}
+	}
+	if fetched < 50 {
+		t.Errorf("the page has %d relative URLs, want those of its icon, form and wall", fetched)
+	}
+	if requests := attributes(t, a.body, "input", "hx-get"); len(requests) != 0 {
+		t.Errorf("the page requests %v, whose links are relative to the first page", requests)
 	}
 }
 

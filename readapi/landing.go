@@ -65,6 +65,8 @@ type landingResult struct {
 // landingView is the data of the template.
 type landingView struct {
 	view
+	Root               string // of relative URLs: "", or "../" for a problem at a page of a brand, which has no scripts
+	Logos              string // URL of logos
 	HTMXConfig, Script string
 	Query              string
 	MaxQuery           int
@@ -94,14 +96,15 @@ func newLanding(g *gallery) (*landing, error) {
 		}
 		l.files[name] = newStaticPage([]byte(strings.ReplaceAll(string(source), "{{.BaseURL}}", g.BaseURL)))
 	}
-	_, err = l.page("", landingResults{}, &wall{})
+	_, err = l.page("", "", landingResults{}, &wall{})
 	return l, err
 }
 
-// page renders the first page with the results of a search.
-func (l *landing) page(query string, found landingResults, w *wall) ([]byte, error) {
+// page renders the first page with the results of a search. Its relative URLs begin with root.
+func (l *landing) page(root, query string, found landingResults, w *wall) ([]byte, error) {
 	v := landingView{
-		view:       view{frame: l.gallery.frame, Title: l.gallery.Name + ": the brand behind a domain", Paint: w.paint},
+		view: view{frame: l.gallery.frame, Title: l.gallery.Name + ": the brand behind a domain", Paint: w.paint},
+		Root: root, Logos: strings.Replace(l.gallery.source, "../", root, 1),
 		HTMXConfig: htmx.Config, Script: strings.TrimPrefix(htmx.Path, "/"),
 		Query: query, MaxQuery: maxSearchRunes, Found: found, Wall: w.tiles,
 	}
@@ -153,14 +156,14 @@ func (x *exchange) serveLanding() error {
 	}
 	query := strings.TrimSpace(sent.Get("q"))
 	found, problem := x.suggestions(query)
-	return x.sendLanding(query, found, problem)
+	return x.sendLanding("", query, found, problem)
 }
 
-// sendLanding sends the first page, with the status of a problem if there is one.
-func (x *exchange) sendLanding(query string, found landingResults, problem *Problem) error {
+// sendLanding sends the first page, with the status of a problem if there is one. Its relative URLs begin with root.
+func (x *exchange) sendLanding(root, query string, found landingResults, problem *Problem) error {
 	l := x.api.pages.landing
 	w := x.paintedWall()
-	body, err := l.page(query, found, w)
+	body, err := l.page(root, query, found, w)
 	if err != nil {
 		return err
 	}

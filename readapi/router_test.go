@@ -3,6 +3,9 @@ package readapi
 import (
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,4 +68,30 @@ func FuzzRedirect(f *testing.F) {
 			t.Fatalf("%q redirects to %q and that to %q", target, location, again)
 		}
 	})
+}
+
+// Without the proxy of the chart, clients reach only the paths that its Ingress lists.
+func TestRouter_Routes_AreInTheIngressOfTheChart(t *testing.T) {
+	a := &API{}
+	a.pages = testmust.Get(newPages("https://brands.example.com", "", "Test", Operator{Name: "Letterhead"}))(t)
+	a.router = a.newRouter()
+	chart := testmust.Get(os.ReadFile("../deploy/helm/letterhead/templates/ingress.yaml"))(t)
+	listed := map[string][]string{}
+	for _, list := range regexp.MustCompile(`"(paths|exact)" \(list ([^)]+)\)`).FindAllSubmatch(chart, -1) {
+		for _, path := range strings.Fields(string(list[2])) {
+			listed[string(list[1])] = append(listed[string(list[1])], strings.Trim(path, `"`))
+		}
+	}
+	prefixes := slices.DeleteFunc(listed["paths"], func(path string) bool { return path == "/" }) // for the proxy
+	routes := testmust.Get(a.Routes())(t)
+	if len(routes) == 0 || len(prefixes) == 0 {
+		t.Fatalf("%d routes, %d prefixes", len(routes), len(prefixes))
+	}
+	for _, route := range routes {
+		if !slices.Contains(listed["exact"], route) && !slices.ContainsFunc(prefixes, func(prefix string) bool {
+			return route == prefix || strings.HasPrefix(route, prefix+"/")
+		}) {
+			t.Errorf("the Ingress does not route %s", route)
+		}
+	}
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +43,9 @@ func demoCommand(e *environment) *cobra.Command {
 		if e.node != nil || e.data != "" {
 			return usageError{errors.New("demo uses a temporary folder of its own: leave out --data")}
 		}
+		// Without these signals a closed terminal or pipe would end the process before it removes its folder.
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGPIPE)
+		defer stop()
 		folder, err := os.MkdirTemp("", "letterhead-demo-")
 		if err != nil {
 			return fmt.Errorf("make a folder for the demonstration: %w", err)
@@ -53,13 +59,19 @@ func demoCommand(e *environment) *cobra.Command {
 		if err != nil {
 			return usageError{fmt.Errorf("demo: %w", err)}
 		}
-		if err := e.printf("Making a history of %d months…\n", demoMonths); err != nil {
+		// Operators are on this machine, whatever the address for visitors.
+		cfg.AdminListen, cfg.AdminDefault = config.DefaultAdminListen, true
+		free, err := net.Listen("tcp", cfg.Listen)
+		if err != nil {
+			return usageError{fmt.Errorf("demo: %w; choose another address with --listen", err)}
+		}
+		if err := errors.Join(free.Close(), e.printf("Making a history of %d months…\n", demoMonths)); err != nil {
 			return err
 		}
-		if err := generateDemo(cmd.Context(), e, cfg); err != nil {
+		if err := generateDemo(ctx, e, cfg); err != nil {
 			return err
 		}
-		return serve(cmd.Context(), e, cfg, func(n *node.Node, _ node.Begun) error { return greetDemo(cmd.Context(), e, n) })
+		return serve(ctx, e, cfg, func(n *node.Node, _ node.Begun) error { return greetDemo(ctx, e, n) })
 	}
 	return c
 }

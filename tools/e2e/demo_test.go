@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"bufio"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"letterhead/internal/testmust"
 )
@@ -19,9 +23,14 @@ type demo struct {
 
 func startDemo(t testing.TB) demo {
 	t.Helper()
+	return startDemoOn(t, anyPort)
+}
+
+func startDemoOn(t testing.TB, address string) demo {
+	t.Helper()
 	folder := t.TempDir()
 	d := demo{node: &node{t: t, out: newOutput()}, folder: folder}
-	d.cmd = exec.Command(binary, "demo", "--listen", anyPort)
+	d.cmd = exec.Command(binary, "demo", "--listen", address)
 	d.cmd.Env = environ("TMPDIR="+folder, "LETTERHEAD_EVENTSTORE=esdb://production.example.com:2113")
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
 	d.run()
@@ -51,9 +60,59 @@ func TestDemo_Accounts_HaveNamesAndHistoryAndAreRemoved(t *testing.T) {
 		t.Errorf("the ledger has no brand of the starter index:\n%.500s", entries)
 	}
 	d.stop()
-	if left := testmust.Get(os.ReadDir(d.folder))(t); len(left) != 0 {
+	leavesNothing(t, d.folder)
+}
+
+func leavesNothing(t *testing.T, folder string) {
+	t.Helper()
+	if left := testmust.Get(os.ReadDir(folder))(t); len(left) != 0 {
 		t.Errorf("the demonstration has left %s", left[0].Name())
 	}
+}
+
+// On an address that others reach, the operators' pages stay on this machine, and a closed terminal ends it all.
+func TestDemo_TerminalCloses_LeavesNothing(t *testing.T) {
+	d := startDemoOn(t, "0.0.0.0:0")
+	if !strings.HasPrefix(d.operator, "http://127.0.0.1:") {
+		t.Errorf("the operators' link is %s", d.operator)
+	}
+	testmust.Succeed(t, d.cmd.Process.Signal(syscall.SIGHUP))
+	select {
+	case <-d.done:
+	case <-time.After(exitTimeout):
+		t.Fatalf("it does not end:\n%s", d.out)
+	}
+	leavesNothing(t, d.folder)
+}
+
+func TestDemo_ReaderOfItsOutputEnds_LeavesNothing(t *testing.T) {
+	folder := t.TempDir()
+	r, w, err := os.Pipe()
+	testmust.Succeed(t, err)
+	demo := exec.Command(binary, "demo", "--listen", anyPort)
+	demo.Env, demo.Stdout = environ("TMPDIR="+folder), w
+	testmust.Succeed(t, demo.Start())
+	hung := time.AfterFunc(readyTimeout, func() { demo.Process.Kill() })
+	defer hung.Stop()
+	testmust.Succeed(t, w.Close())
+	testmust.Get(bufio.NewReader(r).ReadString('\n'))(t)
+	testmust.Succeed(t, r.Close())
+	if err := demo.Wait(); err == nil || demo.ProcessState.ExitCode() < 0 {
+		t.Errorf("it ends with %v, want an error of its own", err)
+	}
+	leavesNothing(t, folder)
+}
+
+func TestDemo_PortIsTaken_IsRefusedBeforeTheHistory(t *testing.T) {
+	other := testmust.Get(net.Listen("tcp", anyPort))(t)
+	defer other.Close()
+	folder := t.TempDir()
+	demo := exec.Command(binary, "demo", "--listen", other.Addr().String())
+	demo.Env = environ("TMPDIR=" + folder)
+	if out, err := demo.CombinedOutput(); err == nil || strings.Contains(string(out), "history") || !strings.Contains(string(out), "--listen") {
+		t.Errorf("%v, %s; want an error that names --listen, and no history", err, out)
+	}
+	leavesNothing(t, folder)
 }
 
 func TestDemo_WhatItDoesNotKnow_IsRefused(t *testing.T) {

@@ -114,6 +114,7 @@ func TestTour_Pages_AreDrawn(t *testing.T) {
 		name, path, sees string
 	}{
 		{guest, "01-first-page", n.url + "/", ""},
+		{guest, "01-brand", n.url + "/brands/spotify.com", "Show it"},
 		{customer, "02-overview", n.url + "/dashboard", "Balance"},
 		{customer, "03-usage", n.url + "/dashboard/usage?period=90d", "Credits"},
 		{customer, "04-keys", n.url + "/dashboard/keys", "Issue a key"},

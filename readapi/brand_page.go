@@ -33,10 +33,13 @@ const wallAge, wallRetry = 5 * time.Minute, 10 * time.Second
 // paintedWall returns the wall as the index has its brands.
 func (x *exchange) paintedWall() *wall {
 	l, now := x.api.pages.landing, x.api.Now()
-	if w := l.wall.Load(); w != nil && now.Before(w.until) {
-		return w
+	l.painting.Lock() // for at most the time of one read
+	defer l.painting.Unlock()
+	if l.wall != nil && now.Before(l.wall.until) {
+		return l.wall
 	}
-	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.quick)
+	// The wall is for everybody, so it does not end with this visitor's request.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.request.Context()), x.api.quick)
 	defer cancel()
 	w := &wall{until: now.Add(wallAge)}
 	for i, domain := range wallBrands {
@@ -48,7 +51,7 @@ func (x *exchange) paintedWall() *wall {
 		w.paint += paint(fmt.Sprintf(".tile:nth-child(%d)", i+1), color)
 		w.tiles = append(w.tiles, l.gallery.image(domain, domain, "size", gallerySize, "background", digits(color)))
 	}
-	l.wall.Store(w)
+	l.wall = w
 	return w
 }
 

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -30,8 +29,9 @@ type landing struct {
 	gallery  *gallery // the pages show logos as it does
 	template *template.Template
 	brand    *template.Template
-	may      string // what the pages load, for their policies
-	wall     atomic.Pointer[wall]
+	may      string     // what the pages load, for their policies
+	painting sync.Mutex // guards wall
+	wall     *wall
 	icon     func() (page, error)
 	script   func() page
 	files    map[string]page // llms.txt and robots.txt

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"letterhead/eventschemas"
 	"letterhead/internal/web"
 	"letterhead/projections/brands"
 )
@@ -35,10 +34,10 @@ type playgroundAnswer struct {
 	Source    string // of the answer; empty for an error
 	Remaining string // credits, after the look-up; empty for some errors
 	RequestID string
-	Path      string                  // of the request
-	Body      string                  // indented
-	Brand     map[string]any          // the record, or the error
-	Sources   []eventschemas.Evidence // of the brand's fields
+	Path      string         // of the request
+	Body      string         // indented
+	Brand     map[string]any // the record, or the error
+	Past      *brands.Past   // where its fields come from; nil if unknown
 }
 
 func (x *exchange) showPlayground() error {
@@ -99,21 +98,21 @@ func (x *exchange) lookUp() error {
 	}
 	v.Answer.Path = "/v1/brands/" + url.PathEscape(v.Identifier)
 	if domain, ok := v.Answer.Brand["domain"].(string); ok {
-		v.Answer.Sources = x.sources(domain)
+		v.Answer.Past = x.past(domain)
 	}
 	return x.showPlaygroundWith(http.StatusOK, v)
 }
 
-// sources returns where the fields of a brand's record come from. Without it the answer, which was paid for, is shown
-// all the same.
-func (x *exchange) sources(domain string) []eventschemas.Evidence {
+// past returns where the fields of a brand's record come from. Without it the answer, which was paid for, is shown all
+// the same.
+func (x *exchange) past(domain string) *brands.Past {
 	ctx, cancel := context.WithTimeout(x.Ctx, freshWithin)
 	defer cancel()
 	past, err := brands.History(ctx, x.Audit.Log, domain)
-	if err != nil || past.Origin == nil {
+	if err != nil {
 		return nil
 	}
-	return past.Origin.Evidence
+	return past
 }
 
 // read describes an answer of the API to a look-up.

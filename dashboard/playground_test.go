@@ -47,6 +47,18 @@ func TestPlayground_Record_IsShownWithItsSources(t *testing.T) {
 	}
 }
 
+// A field that an operator has set does not come from the crawl whose value it replaces, although that has a source.
+func TestPlayground_FieldSetByOperator_IsShownAsSuch(t *testing.T) {
+	s := start(t, baseURL)
+	r := withLogo("Acme")
+	_, err := s.node.Writers.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: "acme.com", Source: "test 1", Record: r,
+		Evidence: []eventschemas.Evidence{{Field: "name", Source: "https://acme.com/about", Method: "og-site-name", Confidence: 0.9}}})
+	s.must(err)
+	s.must(s.node.Writers.Brands.OverrideField(t.Context(), commands.OverrideField{Request: operator(), Domain: "acme.com", Field: "name", Value: []byte(`"Acme Corp"`), Reason: "they asked"}))
+	s.must(s.node.Operations.Reads.CatchUp(t.Context()))
+	s.signedIn("Acme", plan.Growth).plays("acme.com").shows(200, "Acme Corp", "Set by the operator, in place of what the site says: name.")
+}
+
 // plays sends the form of the playground.
 func (c *customer) plays(identifier string) answer {
 	c.t.Helper()

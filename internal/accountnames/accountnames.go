@@ -104,9 +104,6 @@ func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the table of holders: %w", err)
 	}
-	if err := t.index(ctx); err != nil {
-		return nil, fmt.Errorf("index the names of holders: %w", err)
-	}
 	return t, nil
 }
 
@@ -429,12 +426,17 @@ func (t *Table) Check(ctx context.Context) (rows int, damaged []string, err erro
 	return rows, damaged, nil
 }
 
-// Watch checks all rows every ten minutes until ctx ends. It then returns nil.
+// Watch checks all rows every ten minutes until ctx ends, and indexes those that an earlier release wrote, on one node
+// at a time. It then returns nil.
 func (t *Table) Watch(ctx context.Context) error {
 	for {
 		_, _, err := t.Check(ctx)
-		if err = errors.Join(err, t.index(ctx)); err != nil && ctx.Err() == nil {
-			t.logger.Warn("checking the table of holders failed; will retry", "error", err, "pause", checkEvery)
+		all, failed := t.indexed(ctx)
+		if err = errors.Join(err, failed); err == nil && !all {
+			err = t.store.Lead(ctx, "names", t.index)
+		}
+		if err != nil && ctx.Err() == nil {
+			t.logger.Warn("checking or indexing the table of holders failed; will retry", "error", err, "pause", checkEvery)
 		}
 		if delay.For(ctx, checkEvery) != nil {
 			return nil

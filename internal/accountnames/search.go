@@ -2,7 +2,6 @@ package accountnames
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +30,7 @@ const (
 
 	notIndexed  = `indexed IS DISTINCT FROM checksum`
 	unindexed   = `WHERE ` + notIndexed + ` ORDER BY id LIMIT $1`
+	allIndexed  = `SELECT NOT EXISTS (SELECT 1 FROM holders WHERE ` + notIndexed + `)`
 	markIndexed = `UPDATE holders SET indexed = checksum WHERE id IN (SELECT id FROM holders ` + unindexed + `)`
 
 	eraseWords = `DELETE FROM holder_words WHERE id = CAST($1 AS TEXT)`
@@ -91,7 +91,7 @@ func writeWords(ctx context.Context, tx *sqlstore.Tx, rows []Entry) error {
 
 // index writes the words of the rows that an earlier release wrote.
 func (t *Table) index(ctx context.Context) error {
-	for {
+	for done := 0; ; {
 		var rows []Entry
 		err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) (err error) {
 			if rows, err = scan(tx.QueryContext(ctx, selectRows+unindexed, MaxPage)); err != nil || len(rows) == 0 {
@@ -103,18 +103,23 @@ func (t *Table) index(ctx context.Context) error {
 			_, err = tx.ExecContext(ctx, markIndexed, MaxPage)
 			return err
 		})
-		if errors.Is(err, sqlstore.ErrReadOnly) {
-			return nil // the process that writes the file indexes it
-		}
 		if err != nil || len(rows) == 0 {
 			return err
 		}
+		done += len(rows)
+		t.logger.Info("names of holders are indexed for searches", "rows", done)
 	}
+}
+
+// indexed reports whether all rows are indexed.
+func (t *Table) indexed(ctx context.Context) (all bool, err error) {
+	err = t.store.Read().QueryRowContext(ctx, allIndexed).Scan(&all)
+	return all, err
 }
 
 // Search returns the rows whose names have, for each word of a text, a word that begins with it: at most limit, those
 // with the first such words first. With emails it searches the addresses for sign-in links instead. It reports whether
-// there may be more. A text without letters and digits finds nothing. Errors: as Names.
+// there may be more, also because Watch has not yet indexed all rows. A text without letters and digits finds nothing. Errors: as Names.
 func (t *Table) Search(ctx context.Context, text string, emails bool, limit int) (rows []Entry, more bool, err error) {
 	mark := ""
 	if emails {
@@ -146,6 +151,10 @@ func (t *Table) Search(ctx context.Context, text string, emails bool, limit int)
 	if rows, err = t.entries(ctx, query, append(args, limit+1)...); err != nil {
 		return nil, false, fmt.Errorf("search the names of holders: %w", sqlstore.Classify(err))
 	}
-	more = len(rows) > limit || fewest == maxCandidates
+	indexed, err := t.indexed(ctx)
+	if err != nil {
+		return nil, false, fmt.Errorf("search the names of holders: %w", sqlstore.Classify(err))
+	}
+	more = len(rows) > limit || fewest == maxCandidates || !indexed
 	return t.used(rows[:min(len(rows), limit)]), more, nil
 }

@@ -1,12 +1,14 @@
 package accountnames_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testmust"
+	"letterhead/internal/testwait"
 )
 
 func wantFound(t *testing.T, h *accountnames.Table, text string, want ...string) {
@@ -121,7 +124,7 @@ func TestErase_SQLite_LeavesNoWord(t *testing.T) {
 }
 
 // A release without the index wrote the rows.
-func TestNew_NamesOfAnEarlierRelease_AreIndexed(t *testing.T) {
+func TestWatch_NamesOfAnEarlierRelease_AreIndexed(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, store := open(t, cfg)
 		var all []accountnames.Entry
@@ -134,12 +137,43 @@ func TestNew_NamesOfAnEarlierRelease_AreIndexed(t *testing.T) {
 		execute(t, store, `DELETE FROM holder_words`)
 		execute(t, store, `UPDATE holders SET indexed = NULL`)
 		execute(t, store, `UPDATE holders SET name = 'Acme Zebra' WHERE id = 'damaged'`)
-		wantFound(t, h, "zebra")
-		for range 2 {
-			h = testmust.Get(accountnames.New(t.Context(), store))(t)
-			wantFound(t, h, "zebra", "last")
-			wantFound(t, h, "acme 777", "id777")
+		put(t, h, "new", "Yak")
+		// Nodes start at the same time, and answer what is indexed.
+		nodes := make([]*accountnames.Table, 3)
+		var starts, watches sync.WaitGroup
+		for i := range nodes {
+			starts.Go(func() {
+				var err error
+				if nodes[i], err = accountnames.New(t.Context(), store); err != nil {
+					t.Error(err)
+				}
+			})
 		}
+		starts.Wait()
+		if t.Failed() {
+			return
+		}
+		for text, want := range map[string]int{"zebra": 0, "yak": 1} {
+			rows, more, err := nodes[0].Search(t.Context(), text, false, 10)
+			if err != nil || len(rows) != want || !more {
+				t.Errorf("before the names are indexed, %s: %v, more %v, %v", text, rows, more, err)
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		for _, node := range nodes {
+			watches.Go(func() { _ = node.Watch(ctx) })
+		}
+		_, ok := testwait.Until(testwait.Timeout, func() bool {
+			_, more, err := h.Search(t.Context(), "zebra", false, 10)
+			return err == nil && !more
+		})
+		if !ok {
+			t.Error("the names were not indexed")
+		}
+		stop()
+		watches.Wait()
+		wantFound(t, h, "zebra", "last")
+		wantFound(t, h, "acme 777", "id777")
 		// Nodes of both releases run on PostgreSQL during an upgrade.
 		if store.Shared() {
 			execute(t, store, `DELETE FROM holders WHERE id = 'last'`)

@@ -243,6 +243,14 @@ func (r *Runner) index(ctx context.Context, units []*generation) error {
 	return nil
 }
 
+// indexLive creates the indexes that a release has added to live generations.
+func (r *Runner) indexLive(ctx context.Context, live []*generation) {
+	if err := r.index(ctx, live); err != nil && ctx.Err() == nil {
+		r.cfg.Logger.WarnContext(ctx, "indexes of read models were not created; the next leader retries",
+			slog.Any("error", err))
+	}
+}
+
 // swap makes generations that have caught up live in one transaction, which also runs also. The caller holds step.
 func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlstore.Tx) error) error {
 	old := make([]*generation, len(units))

@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/testmust"
+	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
@@ -265,6 +266,37 @@ func TestLeader_Stops_AnotherNodeTakesOver(t *testing.T) {
 		if err != nil || len(found) != 1 || !found[0].OK() {
 			t.Errorf("verify: %+v, %v, want one equal model", found, err)
 		}
+	})
+}
+
+// An earlier release made the tables.
+func TestLeader_IndexIsNewInARelease_CreatesIt(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		a := n.start(folding, 1)
+		n.charges(0, 10)
+		a.CatchUp(a.r)
+		a.stop()
+		statement := "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name = $1"
+		if a.Shared() {
+			statement = "SELECT count(*) FROM pg_indexes WHERE schemaname = current_schema() AND indexname = $1"
+		}
+		var index string
+		testmust.Succeed(t, a.toy.handle.Read(func(_ projections.Queryer, tables *projections.Tables) error {
+			index = tables.Name("counts1") + "_by_count"
+			return nil
+		}))
+		n.root.Exec("DROP INDEX " + index)
+		b := n.start(folding, 1)
+		_, ok := testwait.Until(testwait.Timeout, func() bool {
+			var found int
+			err := b.Store.Read().QueryRowContext(b.Context(), statement, index).Scan(&found)
+			return err == nil && found == 1
+		})
+		if !ok {
+			t.Error("the leader has not created the index")
+		}
+		n.charges(10, 20)
+		n.agrees(b, 20)
 	})
 }
 

@@ -269,6 +269,9 @@ func (r *Runner) runLoops(ctx context.Context) error {
 	r.step.Lock()
 	r.spawn = func(loop func(context.Context)) { r.loops.Go(func() { loop(ctx) }) }
 	r.startLoops()
+	if live := slices.Clone(r.inLive); r.shared { // recoverRecord does it otherwise
+		r.spawn(func(ctx context.Context) { r.indexLive(ctx, live) })
+	}
 	r.step.Unlock()
 	defer func() {
 		r.step.Lock()

@@ -25,7 +25,7 @@ func (x *exchange) listAccounts() error {
 	if err := x.checkPlan(s.Plan, true); err != nil {
 		return err
 	}
-	rows, err := x.accounts(s, text, at, last, limit+1)
+	rows, more, err := x.accounts(s, text, at, last, limit+1)
 	if err != nil {
 		return err
 	}
@@ -47,6 +47,9 @@ func (x *exchange) listAccounts() error {
 		}
 		return object
 	})
+	if more {
+		out["more"] = true
+	}
 	return x.reply(at.markList(out), err)
 }
 
@@ -59,19 +62,21 @@ func (x *exchange) names(rows []accounts.Account) (map[string]string, error) {
 	return x.api.Names.Names(x.ctx, holders...)
 }
 
-// accounts returns a page of the accounts, all or those that match a text, as they are or as they were at a moment.
+// accounts returns a page of the accounts, all or those that match a text, as they are or as they were at a moment, and
+// whether more than these may match the text.
 func (x *exchange) accounts(s accounts.Selection, text string, at Moment, last *accounts.Account,
-	limit int) ([]accounts.Account, error) {
+	limit int) (page []accounts.Account, more bool, err error) {
 	if !at.IsZero() && accounts.PresentOnly(s.Sort) {
-		return nil, invalid("The parameter sort: %s is of the present. Leave out as_of.", s.Sort)
+		return nil, false, invalid("The parameter sort: %s is of the present. Leave out as_of.", s.Sort)
 	}
 	if !at.IsZero() || text != "" {
 		return x.someAccounts(s, text, at.Time, last, limit)
 	}
 	if err := x.folded(accounts.Name); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return x.api.Accounts.Select(x.ctx, s, last, limit)
+	page, err = x.api.Accounts.Select(x.ctx, s, last, limit)
+	return page, false, err
 }
 
 func (x *exchange) getOutstanding() error {

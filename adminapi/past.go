@@ -91,17 +91,17 @@ func (x *exchange) pastAccount(id string, at Moment) (map[string]any, error) {
 }
 
 // someAccounts returns a page of the accounts that match a text, or of all if it is empty, as they were at a time, or
-// as they are if that is zero, selected and sorted as accounts.Model.Select does. It reads all of them for each page.
+// as they are if that is zero, selected and sorted as accounts.Model.Select does, and whether more may match the text. It
+// reads all of them for each page.
 func (x *exchange) someAccounts(s accounts.Selection, text string, at time.Time, last *accounts.Account,
-	limit int) ([]accounts.Account, error) {
+	limit int) (all []accounts.Account, more bool, err error) {
 	if err := x.folded(accounts.Name, ledger.Name); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var all []accounts.Account
 	for after := ""; ; {
-		page, err := x.candidates(text, after)
-		if err != nil {
-			return nil, err
+		var page []accounts.Account
+		if page, more, err = x.candidates(text, after); err != nil {
+			return nil, false, err
 		}
 		for _, a := range page {
 			after = a.ID
@@ -111,7 +111,7 @@ func (x *exchange) someAccounts(s accounts.Selection, text string, at time.Time,
 					continue // it was opened later
 				}
 				if err != nil {
-					return nil, err
+					return nil, false, err
 				}
 				a.Plan, a.Status, a.Balance, a.Revision = past.Plan, past.Status, past.Last.Balance, past.Last.Revision
 			}
@@ -123,7 +123,7 @@ func (x *exchange) someAccounts(s accounts.Selection, text string, at time.Time,
 			break
 		}
 	}
-	slices.SortFunc(all, func(a, b accounts.Account) int {
+	order := func(a, b accounts.Account) int {
 		by := 0
 		switch s.Sort {
 		case "balance":
@@ -139,27 +139,27 @@ func (x *exchange) someAccounts(s accounts.Selection, text string, at time.Time,
 		case "opened":
 			by = a.OpenedAt.Compare(b.OpenedAt)
 		}
-		return cmp.Or(by, strings.Compare(a.ID, b.ID))
-	})
-	if s.Descending {
-		slices.Reverse(all)
+		if by = cmp.Or(by, strings.Compare(a.ID, b.ID)); s.Descending {
+			by = -by
+		}
+		return by
 	}
-	if last != nil {
-		all = all[1+slices.IndexFunc(all, func(a accounts.Account) bool { return a.ID == last.ID }):]
+	slices.SortFunc(all, order)
+	if last != nil { // it may have changed, or no longer match
+		all = slices.DeleteFunc(all, func(a accounts.Account) bool { return order(a, *last) <= 0 })
 	}
-	return all[:min(len(all), limit)], nil
+	return all[:min(len(all), limit)], more, nil
 }
 
-// candidates returns the accounts that match a text; if it is empty, the page of accounts after an id.
-func (x *exchange) candidates(text, after string) ([]accounts.Account, error) {
+// candidates returns the accounts that match a text, and whether more may; if it is empty, the page of accounts after an
+// id.
+func (x *exchange) candidates(text, after string) (found []accounts.Account, more bool, err error) {
 	if text == "" {
-		return x.api.Accounts.List(x.ctx, after, accounts.MaxPage)
+		found, err = x.api.Accounts.List(x.ctx, after, accounts.MaxPage)
+		return found, false, err
 	}
-	found, _, more, err := x.matching(text)
-	if more {
-		return nil, invalid("The parameter q: more than %d names match. Give more of the name.", maxMatches)
-	}
-	return found, err
+	found, _, more, err = x.matching(text)
+	return found, more, err
 }
 
 // Moment is a past moment; the time is zero if none is given.

@@ -23,8 +23,8 @@ const (
 	minSearched, maxSearched = 2, 200
 	// minBeginning is the least length of the beginning of an account's id.
 	minBeginning = 8
-	// maxMatches limits the names and the ids that a text selects.
-	maxMatches = 500
+	// maxMatches limits the accounts that a text selects, and maxNames the names that are read for them.
+	maxMatches, maxNames = 500, 10_000
 	// maxHits limits the hits of each kind.
 	maxHits = 20
 )
@@ -49,32 +49,14 @@ func (q *parameters) searched() string {
 }
 
 // matching returns the accounts whose id begins with a text, and those whose name or, if the operator may read it, whose
-// address for sign-in links has words that begin with its words: the best first. names has all names that match, also
-// of other things, by their ids. more means that more than maxMatches match.
+// address for sign-in links has words that begin with its words, or is the text if that has an @: the best first, at most
+// maxMatches. names has the names that match, also of other things, by their ids. more means that more may match.
 func (x *exchange) matching(text string) (found []accounts.Account, names map[string]string, more bool, err error) {
-	begin := strings.ToLower(text)
-	keys, names := []any{text, begin}, map[string]string{}
-	named, more, err := x.api.Names.Search(x.ctx, text, false, maxMatches)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	for _, e := range named {
-		names[e.ID], keys = e.Name, append(keys, e.ID)
-	}
-	if allows(x.token.Scope, supporting) {
-		emails, moreEmails, err := x.api.Names.Search(x.ctx, text, true, maxMatches)
-		if err != nil {
-			return nil, nil, false, err
-		}
-		for _, e := range emails {
-			id, _, _ := strings.Cut(strings.TrimPrefix(e.ID, accountnames.EmailPrefix), "/")
-			keys = append(keys, id)
-		}
-		more = more || moreEmails
-	}
 	if err := x.folded(accounts.Name); err != nil {
 		return nil, nil, false, err
 	}
+	begin := strings.ToLower(text)
+	keys, names := []any{text, begin}, map[string]string{}
 	if len(begin) >= minBeginning {
 		page, err := x.api.Accounts.List(x.ctx, begin, maxMatches)
 		if err != nil {
@@ -84,15 +66,45 @@ func (x *exchange) matching(text string) (found []accounts.Account, names map[st
 			keys = append(keys, page[i].ID)
 		}
 	}
-	known, err := x.api.Accounts.Find(x.ctx, keys)
-	for _, key := range keys {
-		if a := known[key.(string)]; a != nil {
-			found = append(found, *a)
-			delete(known, a.ID)
-			delete(known, a.Holder)
+	var emails []accountnames.Entry
+	moreEmails := false
+	if allows(x.token.Scope, supporting) {
+		if emails, moreEmails, err = x.api.Names.Search(x.ctx, text, true, maxMatches); err != nil {
+			return nil, nil, false, err
 		}
 	}
-	return found, names, more, err
+	ids := len(keys)
+	// The names of keys and operators match, too. If they leave out accounts, more names are read.
+	for _, limit := range []int{maxMatches, maxNames} {
+		var named []accountnames.Entry
+		if named, more, err = x.api.Names.Search(x.ctx, text, false, limit); err != nil {
+			return nil, nil, false, err
+		}
+		keys, found = keys[:ids], nil
+		for _, e := range named {
+			names[e.ID], keys = e.Name, append(keys, e.ID)
+		}
+		for _, e := range emails {
+			id, _, _ := strings.Cut(strings.TrimPrefix(e.ID, accountnames.EmailPrefix), "/")
+			keys = append(keys, id)
+		}
+		known, err := x.api.Accounts.Find(x.ctx, keys)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		for _, key := range keys {
+			if a := known[key.(string)]; a != nil {
+				found = append(found, *a)
+				delete(known, a.ID)
+				delete(known, a.Holder)
+			}
+		}
+		if !more || len(found) >= maxMatches {
+			break
+		}
+	}
+	more = more || moreEmails || len(found) > maxMatches
+	return found[:min(len(found), maxMatches)], names, more, nil
 }
 
 // search answers GET /admin/search.
@@ -128,6 +140,9 @@ func (x *exchange) search() error {
 			x.api.Logger.WarnContext(x.ctx, "brands cannot be searched", "request_id", x.ID, "error", err)
 		}
 		for _, b := range known {
+			if b.BrandID == nil { // a domain that is not known has no page
+				continue
+			}
 			hits = append(hits, Hit{"brand", b.Domain, b.Name, "/brands/" + url.PathEscape(b.Domain)})
 		}
 		more = more || err != nil || len(known) == maxHits

@@ -10,6 +10,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/operator"
+	"letterhead/internal/accountnames"
 )
 
 type hits struct {
@@ -50,6 +51,7 @@ func TestSearch_FindsEverythingWithANameOrAnID(t *testing.T) {
 	s.wantHits(operator.Read, id[:7])
 	s.wantHits(operator.Support, "ann.fields@mail.example", name)
 	s.wantHits(operator.Support, "fiel", name)
+	s.wantHits(operator.Support, "ann.fields@mail.exam") // another address
 	s.wantHits(operator.Read, "ann.fields@mail.example") // its scope may not read addresses
 	s.wantHits(operator.Read, "pi_77", "payment Payment of account "+id)
 	s.wantHits(operator.Read, "req_9", "request Request of account "+id)
@@ -118,5 +120,42 @@ func TestAccounts_ByText_AreSelectedSortedAndPaged(t *testing.T) {
 	}
 	for _, query := range []string{"q=a", "q=", "q=" + strings.Repeat("a", 500), "name=nordwind"} {
 		s.get("/admin/accounts?"+query).want(http.StatusBadRequest, nil)
+	}
+}
+
+// Keys have names, too.
+func TestAccounts_ManyOtherNamesMatch_AreFound(t *testing.T) {
+	s := start(t)
+	var others []accountnames.Entry
+	for i := range 1000 {
+		others = append(others, accountnames.Entry{ID: fmt.Sprintf("0%07d", i), Name: fmt.Sprint("Nordwind ", i)})
+	}
+	s.must(s.node.Stores.Names.PutAll(t.Context(), others))
+	s.open("Nordwind Zz")
+	s.open("Nordwind")
+	s.wantHits(operator.Read, "nordwind", "account Nordwind", "account Nordwind Zz")
+	var page struct{ Accounts []any }
+	s.get("/admin/accounts?q=nordwind").want(http.StatusOK, &page)
+	if len(page.Accounts) != 2 {
+		t.Errorf("accounts by name: %v", page.Accounts)
+	}
+}
+
+func TestAccounts_LastOfAPageNoLongerMatches_NextPageContinues(t *testing.T) {
+	s := start(t)
+	var ids []string
+	for i := range 5 {
+		ids = append(ids, s.open(fmt.Sprint("Nordwind ", i)).Account.ID)
+	}
+	type list struct {
+		Accounts []struct{ Account struct{ ID string } }
+		Next     string `json:"next_cursor"`
+	}
+	var first, second list
+	s.get("/admin/accounts?q=nordw&sort=opened&limit=2").want(http.StatusOK, &first)
+	s.post("/admin/accounts/"+ids[1]+"/close", "").want(http.StatusOK, nil)
+	s.get("/admin/accounts?q=nordw&sort=opened&limit=2&cursor="+first.Next).want(http.StatusOK, &second)
+	if len(second.Accounts) != 2 || second.Accounts[0].Account.ID != ids[2] {
+		t.Errorf("the second page is %v, want it to begin with %s", second.Accounts, ids[2])
 	}
 }

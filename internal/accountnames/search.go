@@ -38,38 +38,46 @@ const (
 	candidates = `SELECT word, id FROM holder_words WHERE word >= $1 AND word < $2 `
 	inOrder    = `ORDER BY word, id LIMIT $3`
 	alsoHas    = ` AND EXISTS (SELECT 1 FROM holder_words o WHERE o.id = c.id AND o.word >= $%d AND o.word < $%d)`
+	wholeNames = `WHERE id IN (SELECT id FROM holder_words WHERE word = $1) ORDER BY id LIMIT $2`
 	countThem  = `SELECT count(*) FROM (` + candidates + `LIMIT $3) c`
 )
 
 // end follows the beginning of words in the first text after them.
 const end = "\U0010FFFF"
 
-// emailMark precedes the words of addresses for sign-in links in the index.
-const emailMark = "@"
+// Marks precede words in the index: emailMark those of addresses for sign-in links, and wholeMark, after it, all words
+// of a name or address.
+const emailMark, wholeMark = "@", "="
 
 // wordsOf returns the words of a text as the index has them, after a mark: normalized as names of brands are, and
-// divided at dots.
-func wordsOf(mark, text string) []string {
-	words := strings.Fields(searchindex.Fold(strings.ReplaceAll(text, ".", " ")))
+// divided at dots; and all of them as one.
+func wordsOf(mark, text string) (words []string, whole string) {
+	words = strings.Fields(searchindex.Fold(strings.ReplaceAll(text, ".", " ")))
+	entry := func(word string) string {
+		return mark + strings.ToValidUTF8(word[:min(len(word), maxWordBytes)], "")
+	}
+	whole = entry(wholeMark + strings.Join(words, " "))
+	words = words[:min(len(words), maxWords)]
 	for i, word := range words {
-		words[i] = mark + strings.ToValidUTF8(word[:min(len(word), maxWordBytes)], "")
+		words[i] = entry(word)
 	}
 	slices.Sort(words)
-	words = slices.Compact(words)
-	return words[:min(len(words), maxWords)]
+	return slices.Compact(words), whole
 }
 
 // words returns the words by which a row is found: none if it is damaged, or the destination of notices.
 func (e Entry) words() []string {
+	mark := ""
 	switch {
 	case e.Damaged():
 		return nil
 	case strings.HasPrefix(e.ID, EmailPrefix):
-		return wordsOf(emailMark, e.Name)
+		mark = emailMark
 	case strings.Contains(e.ID, ":"):
 		return nil
 	}
-	return wordsOf("", e.Name)
+	words, whole := wordsOf(mark, e.Name)
+	return append(words, whole)
 }
 
 // writeWords replaces the words of rows.
@@ -118,23 +126,59 @@ func (t *Table) indexed(ctx context.Context) (all bool, err error) {
 }
 
 // Search returns the rows whose names have, for each word of a text, a word that begins with it: at most limit, those
-// with the first such words first. With emails it searches the addresses for sign-in links instead. It reports whether
-// there may be more, also because Watch has not yet indexed all rows. A text without letters and digits finds nothing. Errors: as Names.
+// with the same words as the text first, then those with the first such words. A text with @ matches only the whole of a
+// name, in upper or lower case. With emails it searches the addresses for sign-in links instead. It reports whether
+// there may be more, also because Watch has not yet indexed all rows. A text without letters and digits finds nothing.
+// Errors: as Names.
 func (t *Table) Search(ctx context.Context, text string, emails bool, limit int) (rows []Entry, more bool, err error) {
+	if rows, more, err = t.search(ctx, text, emails, limit); err != nil {
+		return nil, false, fmt.Errorf("search the names of holders: %w", sqlstore.Classify(err))
+	}
+	return rows, more, nil
+}
+
+func (t *Table) search(ctx context.Context, text string, emails bool, limit int) (rows []Entry, more bool, err error) {
 	mark := ""
 	if emails {
 		mark = emailMark
 	}
-	words := wordsOf(mark, text)
+	words, whole := wordsOf(mark, text)
 	if len(words) == 0 {
 		return nil, false, nil
 	}
+	if rows, err = t.entries(ctx, wholeNames, whole, limit+1); err != nil {
+		return nil, false, err
+	}
+	more = len(rows) > limit
+	if strings.Contains(text, "@") {
+		rows = slices.DeleteFunc(rows, func(e Entry) bool { return !strings.EqualFold(e.Name, strings.TrimSpace(text)) })
+	} else if !more {
+		others, many, err := t.begin(ctx, words, limit+1)
+		if err != nil {
+			return nil, false, err
+		}
+		found := idsOf(rows)
+		slices.Sort(found)
+		for _, e := range others {
+			if _, twice := slices.BinarySearch(found, e.ID); !twice {
+				rows = append(rows, e)
+			}
+		}
+		more = many || len(rows) > limit
+	}
+	indexed, err := t.indexed(ctx)
+	return t.used(rows[:min(len(rows), limit)]), more || !indexed, err
+}
+
+// begin returns at most limit rows that have, for each of some words, a word that begins with it, and reports whether
+// more than it compared may.
+func (t *Table) begin(ctx context.Context, words []string, limit int) ([]Entry, bool, error) {
 	rarest, fewest := 0, maxCandidates+1
 	for i, word := range words {
 		var n int
 		row := t.store.Read().QueryRowContext(ctx, countThem, word, word+end, maxCandidates)
 		if err := row.Scan(&n); err != nil {
-			return nil, false, fmt.Errorf("search the names of holders: %w", sqlstore.Classify(err))
+			return nil, false, err
 		}
 		if n < fewest {
 			rarest, fewest = i, n
@@ -148,13 +192,6 @@ func (t *Table) Search(ctx context.Context, text string, emails bool, limit int)
 		args = append(args, word, word+end)
 	}
 	query += fmt.Sprintf(" GROUP BY c.id ORDER BY 2, 1 LIMIT $%d) f USING (id) ORDER BY f.word, id", len(args)+1)
-	if rows, err = t.entries(ctx, query, append(args, limit+1)...); err != nil {
-		return nil, false, fmt.Errorf("search the names of holders: %w", sqlstore.Classify(err))
-	}
-	indexed, err := t.indexed(ctx)
-	if err != nil {
-		return nil, false, fmt.Errorf("search the names of holders: %w", sqlstore.Classify(err))
-	}
-	more = len(rows) > limit || fewest == maxCandidates || !indexed
-	return t.used(rows[:min(len(rows), limit)]), more, nil
+	rows, err := t.entries(ctx, query, append(args, limit)...)
+	return rows, fewest == maxCandidates, err
 }

@@ -17,34 +17,54 @@ import (
 // maxOffered limits the accounts that a message or a completion has.
 const maxOffered = 20
 
-// matching returns at most maxOffered accounts that a text finds; all match if it is empty.
-func (x *client) matching(text string) ([]adminapi.Account, error) {
-	var found struct{ Accounts []adminapi.Account }
-	err := x.call(http.MethodGet, withQuery("/admin/accounts", map[string]any{"q": text, "limit": maxOffered}), nil,
-		&found)
-	return found.Accounts, err
+// matching returns at most limit accounts that a text finds, and whether there are more; all match if it is empty.
+func (x *client) matching(text string, limit int) ([]adminapi.Account, bool, error) {
+	var found struct {
+		Accounts []adminapi.Account
+		More     bool
+		Next     string `json:"next_cursor"`
+	}
+	err := x.call(http.MethodGet, withQuery("/admin/accounts", map[string]any{"q": text, "limit": limit}), nil, &found)
+	return found.Accounts, found.More || found.Next != "", err
 }
 
-// accountID returns the id of the account that a command which changes nothing is about, by a name or the beginning of
-// an id. It returns the text itself if that is an id, or finds nothing.
+// accountID returns the id of the account that a command which changes nothing is about, by its whole name, a whole
+// address for sign-in links or the beginning of its id. It returns the text itself if that is an id, or finds nothing.
 func (x *client) accountID(text string) (string, error) {
 	if uuid.Validate(text) == nil || text == "" || !x.reads {
 		return text, nil
 	}
-	found, err := x.matching(text)
+	found, more, err := x.matching(text, somePages)
 	switch {
 	case errors.As(err, new(usageError)) || err == nil && len(found) == 0:
 		return text, nil
 	case err != nil:
 		return "", err
-	case len(found) == 1:
-		return found[0].Account.ID, nil
 	}
-	list := ""
+	var meant []adminapi.Account
 	for _, a := range found {
-		list += "\n  " + a.Account.ID + "  " + a.Account.Name
+		if strings.EqualFold(a.Account.Name, text) || strings.HasPrefix(a.Account.ID, strings.ToLower(text)) ||
+			strings.Contains(text, "@") {
+			meant = append(meant, a)
+		}
 	}
-	return "", usageError{fmt.Errorf("several accounts match %q; give the id of one:%s", text, list)}
+	problem := "several accounts match %q"
+	switch len(meant) {
+	case 1:
+		return meant[0].Account.ID, nil
+	case 0:
+		problem = "%q is not the whole name or address of an account, or the beginning of its id"
+	default:
+		found = meant
+	}
+	problem = fmt.Sprintf(problem+"; give the id of one:", text)
+	for _, a := range found[:min(len(found), maxOffered)] {
+		problem += "\n  " + a.Account.ID + "  " + a.Account.Name
+	}
+	if more || len(found) > maxOffered {
+		problem += "\n  and maybe more"
+	}
+	return "", usageError{errors.New(problem)}
 }
 
 // accountIn is client.accountID for a command that reads the data folder.
@@ -60,7 +80,7 @@ func accountIn(ctx context.Context, n *node.Node, cmd *cobra.Command, text strin
 func (e *environment) completeAccounts(c *cobra.Command, path string) {
 	complete := func(cmd *cobra.Command, args []string, typed string) (offered []string, _ cobra.ShellCompDirective) {
 		list := e.onAPI(node.ToRead, func(x *client) error {
-			found, err := x.matching(typed)
+			found, _, err := x.matching(typed, maxOffered)
 			for _, a := range found {
 				if strings.HasPrefix(a.Account.ID, typed) {
 					offered = append(offered, a.Account.ID+"\t"+a.Account.Name)

@@ -22,18 +22,23 @@ func TestAccounts_ByNameOrBeginningOfID_AreFoundByCommandsThatRead(t *testing.T)
 	if len(name) < 9 || !strings.Contains(strings.Join(name, " "), " Nordwind ") || strings.Contains(strings.Join(name, " "), "Nordstern") {
 		t.Errorf("accounts by name: %v", name)
 	}
-	for _, args := range []string{"account show nordwind", "key list --account nordw", "ledger show --account nordw", "payment list --account nordw", "account notices nordw"} {
+	for _, args := range []string{"account show nordwind", "key list --account Nordwind", "ledger show --account nordwind", "payment list --account NORDWIND", "account notices nordwind"} {
 		run(args)
 	}
 	if out := run("account show " + id[:8]); !strings.Contains(out, id) {
 		t.Errorf("account by the beginning of its id: %s", out)
 	}
 	for _, args := range []string{"account show nord", "ledger show --account nord"} {
-		several := ends(t, strings.Fields(args+at), exitUsage, `several accounts match "nord"`, "")
+		several := ends(t, strings.Fields(args+at), exitUsage, `"nord" is not the whole name or address`, "")
 		if !strings.Contains(several, "Nordwind") || !strings.Contains(several, "Nordstern") {
 			t.Errorf("%s does not list the accounts: %s", args, several)
 		}
 	}
+	for _, args := range []string{"account show nordwin", "key list --account nordw"} { // it may be another one that is meant
+		ends(t, strings.Fields(args+at), exitUsage, "  Nordwind", "")
+	}
+	run("account create --name NORDSTERN")
+	ends(t, strings.Fields("account show nordstern"+at), exitUsage, `several accounts match "nordstern"`, "")
 	ends(t, strings.Fields("account show nothing"+at), exitFailure, "there is no account nothing", "")
 	ends(t, strings.Fields("account suspend nordwind"+at), exitFailure, "there is no account nordwind", "")
 	ends(t, strings.Fields("account sign-out "+id[:8]+at), exitFailure, "there is no account "+id[:8], "")

@@ -77,6 +77,9 @@ func (l listing[T]) list(x *client, e *environment, asJSON bool, sort func([]row
 			if rest.Provisional && !asJSON {
 				fmt.Fprintf(e.stdout, "as of %s (provisional)\n", rest.AsOf.Format(time.RFC3339Nano))
 			}
+			if rest.More {
+				fmt.Fprintln(e.stderr, "note: more may match; give more of the name")
+			}
 			shown = newList(e.stdout, asJSON, l.titles)
 		}
 		return l.add(shown, rows)
@@ -133,6 +136,7 @@ type pageRest struct {
 	Next        string    `json:"next_cursor"`
 	AsOf        time.Time `json:"as_of"`
 	Provisional bool      `json:"provisional"`
+	More        bool      `json:"more"` // may match
 }
 
 func (l listing[T]) add(shown list, rows []row[T]) error {

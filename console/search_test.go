@@ -12,8 +12,11 @@ func TestSearch_OneHit_LeadsToItsPage(t *testing.T) {
 	s := start(t)
 	p := s.signedIn(operator.Read)
 	id := s.account("Nordwind Energie")
-	p.get("/search?q=nordw").leadsTo("/accounts/" + id)
-	p.get("/search?q=" + id[:8]).leadsTo("/accounts/" + id)
+	p.get("/search?q=nordwind+energie").leadsTo("/accounts/" + id)
+	p.get("/search?q=" + id).leadsTo("/accounts/" + id)
+	for _, text := range []string{"nordw", "energie+nordwind", id[:8]} { // it may be another one that is meant
+		p.get("/search?q="+text).shows(200, "Nordwind Energie")
+	}
 	other := s.account("Nordwind & <Söhne>")
 	found := p.get("/search?q=nordwind").shows(200, "Nordwind Energie", "Nordwind & <Söhne>", "account "+id)
 	for _, one := range []string{id, other} {
@@ -21,7 +24,7 @@ func TestSearch_OneHit_LeadsToItsPage(t *testing.T) {
 			t.Errorf("the page has no link to %s", one)
 		}
 	}
-	p.get("/search?q=sohne").leadsTo("/accounts/" + other)
+	p.get("/search?q=nordwind+%26+%3Cs%C3%96hne%3E").leadsTo("/accounts/" + other)
 	p.get("/").shows(200)
 	if body := p.get("/accounts").shows(200).body; !strings.Contains(body, `action="/search"`) {
 		t.Error("the page of accounts has no field for the search")

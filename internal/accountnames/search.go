@@ -131,7 +131,11 @@ func (t *Table) indexed(ctx context.Context) (all bool, err error) {
 // there may be more, also because Watch has not yet indexed all rows. A text without letters and digits finds nothing.
 // Errors: as Names.
 func (t *Table) Search(ctx context.Context, text string, emails bool, limit int) (rows []Entry, more bool, err error) {
-	if rows, more, err = t.search(ctx, text, emails, limit); err != nil {
+	rows, more, err = t.search(ctx, text, emails, limit)
+	if sqlstore.IsUndefinedTable(err) { // a read-only file of 0.1.0; New creates the table otherwise
+		return nil, true, nil
+	}
+	if err != nil {
 		return nil, false, fmt.Errorf("search the names of holders: %w", sqlstore.Classify(err))
 	}
 	return rows, more, nil

@@ -201,6 +201,11 @@ func TestSearch_ReadOnlyFile_IsAnswered(t *testing.T) {
 	cfg.ReadOnly = true
 	reader, _ := open(t, cfg)
 	wantFound(t, reader, "gmbh acme", "1")
+	_, store := open(t, sqlstore.Config{Path: cfg.Path})
+	execute(t, store, `DROP TABLE holder_words`) // release 0.1.0 has none
+	if rows, more, err := reader.Search(t.Context(), "acme", false, 10); err != nil || len(rows) != 0 || !more {
+		t.Errorf("without an index: %v, more %v, %v", rows, more, err)
+	}
 }
 
 // LETTERHEAD_TEST_NAMES is the number of names, such as 1000000.

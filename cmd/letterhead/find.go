@@ -36,10 +36,12 @@ func (x *client) accountID(text string) (string, error) {
 	}
 	found, more, err := x.matching(text, somePages)
 	switch {
-	case errors.As(err, new(usageError)) || err == nil && len(found) == 0:
+	case errors.As(err, new(usageError)) || err == nil && len(found) == 0 && !more:
 		return text, nil
 	case err != nil:
 		return "", err
+	case len(found) == 0 && more:
+		return "", usageError{fmt.Errorf("%q: not all names are indexed; the server indexes them after its start; give the id", text)}
 	}
 	var meant []adminapi.Account
 	for _, a := range found {

@@ -174,7 +174,7 @@ func BenchmarkImport(b *testing.B) {
 	for b.Loop() {
 		dir := b.TempDir()
 		log := testmust.Get(sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "events.db")}))(b)
-		url := testmust.Get(assets.FolderURL(filepath.Join(dir, "assets")))(b)
+		url := "file://" + filepath.Join(dir, "assets")
 		store := testmust.Get(assets.Open(ctx, url))(b)
 		deps := starter.Deps{Assets: store, Brands: appender{log}, Marker: starter.FileMarker{Path: filepath.Join(dir, "starter")}}
 		got, err := starter.Import(ctx, starter.Config{}, deps)

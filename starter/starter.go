@@ -29,7 +29,7 @@ import (
 const (
 	maxLine     = 512 << 10 // bytes of one brand
 	maxUnpacked = 64 << 20  // bytes of all brands
-	maxWindow   = 8 << 20   // bytes of the decompressor's window
+	MaxWindow   = 8 << 20   // bytes of the decompressor's window
 )
 
 //go:embed data/brands.jsonl.zst
@@ -44,8 +44,8 @@ type Brand struct {
 	SVG [][]byte
 }
 
-// line is a brand as stored: asset ids and sizes are omitted, because they follow from the files.
-type line struct {
+// Line is a brand as stored: asset ids and sizes are omitted, because they follow from the files.
+type Line struct {
 	Domain   string                  `json:"domain"`
 	Record   eventschemas.Record     `json:"record"`
 	Evidence []eventschemas.Evidence `json:"evidence"`
@@ -60,7 +60,7 @@ func Each(f func(Brand) error) error {
 
 // Read is Each for a file written by the generator.
 func Read(r io.Reader, f func(Brand) error) error {
-	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(MaxWindow),
 		zstd.WithDecoderMaxMemory(maxUnpacked))
 	if err != nil {
 		return fmt.Errorf("open starter index: %w", err)
@@ -84,7 +84,7 @@ func Read(r io.Reader, f func(Brand) error) error {
 }
 
 func parse(data []byte) (Brand, error) {
-	var in line
+	var in Line
 	if err := json.Unmarshal(data, &in); err != nil {
 		return Brand{}, err
 	}
@@ -102,45 +102,4 @@ func parse(data []byte) (Brand, error) {
 		b.SVG = append(b.SVG, []byte(svg))
 	}
 	return b, nil
-}
-
-// Write writes brands in the format that Read parses. They must be sorted by domain. The same brands give the
-// same bytes.
-func Write(w io.Writer, brands []Brand) error {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(maxWindow),
-		zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return fmt.Errorf("pack starter index: %w", err)
-	}
-	for _, b := range brands {
-		data, err := b.line()
-		if err != nil {
-			return fmt.Errorf("pack %s: %w", b.Domain, err)
-		}
-		if _, err := z.Write(append(data, '\n')); err != nil {
-			return fmt.Errorf("pack %s: %w", b.Domain, err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		return fmt.Errorf("pack starter index: %w", err)
-	}
-	return nil
-}
-
-func (b Brand) line() ([]byte, error) {
-	out := line{Domain: b.Domain, Record: b.Record, Evidence: b.Evidence}
-	out.Record.Logos = append([]eventschemas.Logo(nil), b.Record.Logos...)
-	for i, l := range out.Record.Logos {
-		file := l.Formats[0]
-		file.ID, file.Size = "", 0
-		out.Record.Logos[i].Formats = []eventschemas.Asset{file}
-		out.SVG = append(out.SVG, string(b.SVG[i]))
-	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false) // escaped angle brackets would double the size of the SVG files
-	if err := enc.Encode(out); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }

@@ -389,28 +389,6 @@ func TestEach_Error_StopsThere(t *testing.T) {
 	}
 }
 
-func TestWriteRead_RoundTrip(t *testing.T) {
-	all := load(t)[:50]
-	var first, second bytes.Buffer
-	for _, w := range []*bytes.Buffer{&first, &second} {
-		testmust.Succeed(t, starter.Write(w, all))
-	}
-	if !bytes.Equal(first.Bytes(), second.Bytes()) {
-		t.Error("the same brands gave different bytes")
-	}
-	i := 0
-	err := starter.Read(&first, func(b starter.Brand) error {
-		if got, want := asJSON(t, b), asJSON(t, all[i]); got != want {
-			t.Errorf("brand %d is %s, want %s", i, got, want)
-		}
-		i++
-		return nil
-	})
-	if err != nil || i != len(all) {
-		t.Errorf("%d brands, %v; want %d", i, err, len(all))
-	}
-}
-
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	data := testmust.Get(json.Marshal(v))(t)

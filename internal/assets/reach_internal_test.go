@@ -18,11 +18,7 @@ import (
 // hanging returns a store in a folder whose file system does not respond until answer is called.
 func hanging(t *testing.T) (s *Store, asked *atomic.Int64, answer func()) {
 	t.Helper()
-	folder, err := FolderURL(t.TempDir())
-	testmust.Succeed(t, err)
-	if s, err = Open(t.Context(), folder); err != nil {
-		t.Fatal(err)
-	}
+	s = testmust.Get(Open(t.Context(), "file://"+t.TempDir()))(t)
 	asked = &atomic.Int64{}
 	answered := make(chan struct{})
 	s.stat = func(folder string) (fs.FileInfo, error) {

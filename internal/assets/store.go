@@ -96,19 +96,6 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 	return s, nil
 }
 
-// FolderURL returns the URL of a store in a folder.
-func FolderURL(folder string) (string, error) {
-	abs, err := filepath.Abs(folder)
-	if err != nil {
-		return "", fmt.Errorf("assets folder %s: %w", folder, err)
-	}
-	path := filepath.ToSlash(abs)
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	return (&url.URL{Scheme: "file", Path: path}).String(), nil
-}
-
 // folderOf parses a file URL as the bucket's driver does.
 func folderOf(u *url.URL) (string, error) {
 	path := u.Path

@@ -15,7 +15,7 @@ import (
 
 func open(t *testing.T, folder string) *assets.Store {
 	t.Helper()
-	u := testmust.Get(assets.FolderURL(folder))(t)
+	u := "file://" + folder
 	s := testmust.Get(assets.Open(t.Context(), u))(t)
 	return s
 }
@@ -120,7 +120,7 @@ func TestContentType_ByFormat(t *testing.T) {
 }
 
 func FuzzNames(f *testing.F) {
-	u := testmust.Get(assets.FolderURL(f.TempDir()))(f)
+	u := "file://" + f.TempDir()
 	s := testmust.Get(assets.Open(f.Context(), u))(f)
 	id := testmust.Get(s.Put(f.Context(), []byte("picture"), "png"))(f)
 	f.Add(id, "png")
@@ -139,7 +139,7 @@ func FuzzNames(f *testing.F) {
 }
 
 func BenchmarkPut(b *testing.B) {
-	u := testmust.Get(assets.FolderURL(b.TempDir()))(b)
+	u := "file://" + b.TempDir()
 	s := testmust.Get(assets.Open(b.Context(), u))(b)
 	data := make([]byte, 4096)
 	n := 0

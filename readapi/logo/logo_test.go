@@ -66,7 +66,7 @@ func newWorld(t testing.TB) *world {
 	// Compile before drawing: under the race detector it takes longer than an image may.
 	testmust.Succeed(t, testmust.Err(resvgRenderer()))
 	w := &world{t: t, folder: filepath.Join(t.TempDir(), "assets"), vectors: &vectors{}}
-	where := testmust.Get(assets.FolderURL(w.folder))(t)
+	where := "file://" + w.folder
 	store := testmust.Get(assets.Open(t.Context(), where))(t)
 	t.Cleanup(func() { store.Close() })
 	w.files = &files{Store: store}

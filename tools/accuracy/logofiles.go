@@ -107,7 +107,11 @@ func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups [
 		URL: &url.URL{Scheme: "https", Host: fileSite.Domain, Path: "/drawing.svg"}, Method: "file",
 		Kind: logofinder.Mark, Score: fileScore,
 	}
-	p, err := logofinder.Read(ctx, draw, c, []byte(l.SVG))
+	var p *logofinder.Image
+	f, err := logofinder.Open(ctx, draw, []byte(l.SVG), c.Part, false)
+	if err == nil {
+		p, err = f.As(c)
+	}
 	if err != nil {
 		p = &logofinder.Image{Candidate: c}
 	}

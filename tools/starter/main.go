@@ -163,7 +163,7 @@ func run(e *renderer, o options, out io.Writer) error {
 		return fmt.Errorf("write the list of missing brands: %w", err)
 	}
 	var packed bytes.Buffer
-	if err := starter.Write(&packed, brands); err != nil {
+	if err := pack(&packed, brands); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(o.out, "data", "brands.jsonl.zst"), packed.Bytes(), 0o644); err != nil {

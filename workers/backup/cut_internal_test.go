@@ -49,7 +49,7 @@ func internalSource(t testing.TB) Source {
 	log := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "events.db")}))(t)
 	store := testmust.Get(sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")}))(t)
 	names := testmust.Get(accountnames.New(t.Context(), store))(t)
-	u := testmust.Get(assets.FolderURL(filepath.Join(folder, "assets")))(t)
+	u := "file://" + filepath.Join(folder, "assets")
 	files := testmust.Get(assets.Open(t.Context(), u))(t)
 	t.Cleanup(func() { _ = errors.Join(log.Close(), store.Close(), files.Close()) })
 	return Source{Log: log, Names: names, Assets: files}

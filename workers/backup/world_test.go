@@ -74,7 +74,7 @@ func embeddedIn(t tb, folder string) side {
 
 func openAssets(t tb, folder string) *assets.Store {
 	t.Helper()
-	u := testmust.Get(assets.FolderURL(folder))(t)
+	u := "file://" + folder
 	store := testmust.Get(assets.Open(t.Context(), u))(t)
 	t.Cleanup(func() { store.Close() })
 	return store

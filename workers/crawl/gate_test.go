@@ -96,8 +96,8 @@ func disc(t *testing.T, radius int) *logofinder.Image {
 	}
 	var b bytes.Buffer
 	testmust.Succeed(t, png.Encode(&b, img))
-	p := testmust.Get(logofinder.Read(t.Context(), nil, logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}, Kind: logofinder.Mark, Score: float64(radius)}, b.Bytes()))(t)
-	return p
+	file := testmust.Get(logofinder.Open(t.Context(), nil, b.Bytes(), nil, false))(t)
+	return testmust.Get(file.As(logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}, Kind: logofinder.Mark, Score: float64(radius)}))(t)
 }
 
 func TestKeep_NoRoom_DropsWorseFormFirst(t *testing.T) {

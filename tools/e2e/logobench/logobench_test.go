@@ -294,9 +294,7 @@ func importSources(t *testing.T, data string, sources []source) {
 	defer log.Close()
 	brands, err := commands.NewBrands(commands.BrandsConfig{}, log)
 	testmust.Succeed(t, err)
-	assetsURL, err := assets.FolderURL(filepath.Join(data, "assets"))
-	testmust.Succeed(t, err)
-	assetStore, err := assets.Open(ctx, assetsURL)
+	assetStore, err := assets.Open(ctx, "file://"+filepath.Join(data, "assets"))
 	testmust.Succeed(t, err)
 	defer assetStore.Close()
 	for _, s := range sources {

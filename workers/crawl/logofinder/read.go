@@ -217,15 +217,6 @@ func (p *Image) size() error {
 	return nil
 }
 
-// Read opens a candidate's file and returns its image. Errors: as Open and As.
-func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Image, error) {
-	f, err := Open(ctx, draw, data, c.Part, c.Crop != nil)
-	if err != nil {
-		return nil, err
-	}
-	return f.As(c)
-}
-
 // analysisSide is the longer side, in pixels, of a vector drawn for analysis. Drawing takes about 15 ms.
 const analysisSide = 256
 

@@ -255,7 +255,7 @@ func checkGallery(t *testing.T, browser context.Context, n *node, width int64) {
 			requested: performance.getEntriesByType('resource').map(e => e.name),
 			broken: [...document.images].filter(i => i.naturalWidth === 0).map(i => i.src),
 			overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth})`)
-	if len(page.Broken) != 0 || len(page.Requested) < 40 || len(page.Requested) > 60 || page.Overflow != 0 {
+	if len(page.Broken) != 0 || len(page.Requested) < 20 || len(page.Requested) > 40 || page.Overflow != 0 {
 		t.Errorf("%d px wide: the page made %d requests, could not show %v and overflows by %d px", width, len(page.Requested), page.Broken, page.Overflow)
 	}
 }

@@ -59,7 +59,7 @@ func TestFirstStart_SignInLink_SignsInOnce(t *testing.T) {
 func TestFirstStart_OperatorLink_IsInAFileOfItsOwner(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data, "LETTERHEAD_STARTER=off")
-	admin := n.out.waitFor(t, `admin API\s+(http://\S+)/admin `, n.done)[1]
+	admin := n.out.waitFor(t, `admin API\s+(http://\S+)/admin/`, n.done)[1]
 	link := linkOfFirstStart(t, n, data, "operators")
 	if !strings.HasPrefix(link, admin+"/sign-in?token=") {
 		t.Errorf("the link leads to %.40s", link)
@@ -99,7 +99,7 @@ func TestFirstStart_OperatorLink_IsInAFileOfItsOwner(t *testing.T) {
 // line of a name in its output names.
 func linkOfFirstStart(t *testing.T, n *node, data, name string) string {
 	t.Helper()
-	file := n.out.waitFor(t, `(?m)^  `+name+`\s+(\S+)$`, n.done)[1]
+	file := n.out.waitFor(t, `(?m)^  `+name+`\s+(\S+)   \(signs in once`, n.done)[1]
 	n.listening()
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(file) != data {

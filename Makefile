@@ -322,7 +322,7 @@ pages: ## Check the pages with axe, and buy credits at stripe-mock (needs Chromi
 	@if [ -z "$(CHROMIUM)" ]; then echo "Chromium is missing: nothing was checked."; exit 1; fi
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && npm install --silent --no-save --prefix "$$tools" $(AXE) && GOBIN="$$tools" go install $(STRIPE_MOCK) && \
 	  LETTERHEAD_TEST_AXE="$$tools/node_modules/axe-core/axe.min.js" LETTERHEAD_TEST_STRIPE_MOCK="$$tools/stripe-mock" \
-	  go test -tags tour -count 1 -timeout 30m -run 'TestAccessibility|TestCheckout' ./tools/e2e && go test -tags tour -count 1 -run TestProfiles_InABrowser ./readapi
+	  go test -tags tour -count 1 -timeout 30m -run 'TestAccessibility|TestCheckout' ./tools/e2e && go test -tags tour -count 1 -run InABrowser ./readapi
 
 bench-logos: build ## Compare the logo endpoint with npm's ipx on the same images (needs node and npm, which fetches it)
 	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is missing: nothing was measured. It comes with Node.js."; exit 1; fi; done

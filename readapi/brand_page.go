@@ -64,7 +64,7 @@ func (x *exchange) looksOf(ctx context.Context, domain string) (brands.Looks, er
 	return answer.Looks, nil
 }
 
-// mainColor returns the color that stands for a brand, or white if none is known.
+// mainColor returns the main color of a brand, or white if it has none.
 func mainColor(looks brands.Looks) imaging.RGB {
 	for _, kind := range []string{"accent", "brand"} {
 		for _, c := range looks.Colors {

@@ -85,7 +85,7 @@ func TestBrandPage_Domain_IsItsRegistrableFormOrExplained(t *testing.T) {
 	}
 }
 
-// The page that says what is wrong with a domain is below /brands/, where relative URLs have another meaning.
+// An error page below /brands/ needs other relative URLs than the first page.
 func TestBrandPage_Problem_HasURLsThatWork(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -43,9 +43,11 @@ func demoCommand(e *environment) *cobra.Command {
 		if e.node != nil || e.data != "" {
 			return usageError{errors.New("demo uses a temporary folder of its own: leave out --data")}
 		}
-		// Without these signals a closed terminal or pipe would end the process before it removes its folder.
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGPIPE)
+		// By default a closed terminal or pipe would end the process before it removes its folder. A write to a closed
+		// pipe fails instead.
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 		defer stop()
+		signal.Ignore(syscall.SIGPIPE)
 		folder, err := os.MkdirTemp("", "letterhead-demo-")
 		if err != nil {
 			return fmt.Errorf("make a folder for the demonstration: %w", err)

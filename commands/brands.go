@@ -103,7 +103,7 @@ func (b *Brands) update(ctx context.Context, domain string, request Request, key
 	decide func(*brand.Brand, time.Time) ([]eventschemas.Event, error)) (Done, error) {
 	var state *brand.Brand
 	return b.do(ctx, &coldCommand{
-		stream: brand.Stream(domain), holds: onBrandStream, request: request, key: key,
+		stream: brand.Stream(domain), request: request, key: key,
 		read: func(ctx context.Context) (end streamEnd, err error) {
 			state, end, err = b.fold(ctx, domain, math.MaxUint64)
 			return end, err

@@ -151,7 +151,7 @@ func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 		if i > 0 {
 			event = eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(strconv.Quote(strconv.Itoa(i)))}
 		}
-		one := testmust.Get(propose(eventschemas.Encoder{}, onBrandStream, brand.Stream("acme.com"), []eventschemas.Event{event}, Request{ID: "r", Actor: "operator:a"}, strconv.Itoa(i), time.Now().UTC().Truncate(time.Microsecond)))(t)
+		one := testmust.Get(propose(eventschemas.Encoder{}, brand.Stream("acme.com"), []eventschemas.Event{event}, Request{ID: "r", Actor: "operator:a"}, strconv.Itoa(i), time.Now().UTC().Truncate(time.Microsecond)))(t)
 		proposed = append(proposed, one...)
 	}
 	testmust.Succeed(t, testmust.Err(log.Append(t.Context(), brand.Stream("acme.com"), eventlog.After(0), proposed)))

@@ -46,7 +46,6 @@ func endOf(last *eventlog.Recorded) streamEnd {
 // coldCommand is a command on one stream.
 type coldCommand struct {
 	stream  string
-	holds   func(eventschemas.Event) error // returns an error for an event that the stream does not hold
 	request Request
 	// key identifies the decision, so that a repeated append has the same events. If numbered is set, so does the
 	// number of events before it.
@@ -103,7 +102,7 @@ func (s *coldStreams) append(
 	if c.numbered {
 		key += "/" + strconv.FormatUint(after, 10)
 	}
-	proposed, err := propose(s.events, c.holds, c.stream, events, c.request, key, at)
+	proposed, err := propose(s.events, c.stream, events, c.request, key, at)
 	if err != nil {
 		return eventlog.Appended{}, err
 	}
@@ -120,10 +119,9 @@ func (s *coldStreams) append(
 	}
 }
 
-// propose encodes the events of one decision, which holds accepts on their stream.
+// propose encodes the events of one decision.
 func propose(
-	encoder eventschemas.Encoder, holds func(eventschemas.Event) error, stream string, events []eventschemas.Event,
-	request Request, key string, at time.Time,
+	encoder eventschemas.Encoder, stream string, events []eventschemas.Event, request Request, key string, at time.Time,
 ) ([]eventlog.Proposed, error) {
 	metadata := eventlog.Metadata{
 		RequestID: request.ID, Actor: request.Actor,
@@ -131,9 +129,6 @@ func propose(
 	}
 	proposed := make([]eventlog.Proposed, len(events))
 	for i, ev := range events {
-		if err := holds(ev); err != nil {
-			return nil, fmt.Errorf("identify %s for %s: %w", ev.EventType(), stream, err)
-		}
 		var err error
 		if proposed[i], err = Proposal(encoder, stream, key, ev, at, metadata); err != nil {
 			return nil, fmt.Errorf("encode %s for %s: %w", ev.EventType(), stream, err)

@@ -55,48 +55,6 @@ func usageDecision(ev eventschemas.Event, request Request) (key, subject string,
 	return "", "", noDecision(ev, "usage")
 }
 
-// onBrandStream returns an error for an event that brand streams do not hold. Each command on a brand
-// has the key of its decision.
-func onBrandStream(ev eventschemas.Event) error {
-	switch ev.(type) {
-	case eventschemas.BrandDiscovered, eventschemas.BrandImported, eventschemas.BrandClaimed,
-		eventschemas.BrandWithdrawn,
-		eventschemas.CrawlRequested, eventschemas.CrawlSucceeded, eventschemas.CrawlConfirmed, eventschemas.CrawlFailed,
-		eventschemas.FieldOverridden, eventschemas.OverrideRemoved:
-		return nil
-	}
-	return noDecision(ev, "brand")
-}
-
-// onOperatorsStream returns an error for an event that the stream of operators does not hold.
-func onOperatorsStream(ev eventschemas.Event) error {
-	switch ev.(type) {
-	case eventschemas.OperatorTokenIssued, eventschemas.OperatorTokenRevoked, eventschemas.OperatorLinkIssued:
-		return nil
-	}
-	return noDecision(ev, "operators")
-}
-
-// onNoticesStream returns an error for an event that streams of notices do not hold.
-func onNoticesStream(ev eventschemas.Event) error {
-	switch ev.(type) {
-	case eventschemas.NoticesSet, eventschemas.NoticeAttempted, eventschemas.NoticeSettled, eventschemas.NoticeReopened,
-		eventschemas.PaymentFailed:
-		return nil
-	}
-	return noDecision(ev, "notices")
-}
-
-// onSignInsStream returns an error for an event that streams of sign-ins do not hold.
-func onSignInsStream(ev eventschemas.Event) error {
-	switch ev.(type) {
-	case eventschemas.SignInLinkIssued, eventschemas.SignedIn, eventschemas.SignedOut, eventschemas.SignedOutEverywhere,
-		eventschemas.SignInEmailSet:
-		return nil
-	}
-	return noDecision(ev, "sign-ins")
-}
-
 func noDecision(ev eventschemas.Event, kind string) error {
 	return fmt.Errorf("no decision on %s streams appends %s", kind, ev.EventType())
 }

@@ -212,7 +212,7 @@ func (n *Notices) decide(ctx context.Context, request Request, accountID string,
 // onNotices returns a command on the stream of an account's notices. One request may append several events.
 func onNotices(request Request, accountID string) *coldCommand {
 	return &coldCommand{
-		stream: notices.Stream(accountID), holds: onNoticesStream, request: request, key: request.ID, numbered: true,
+		stream: notices.Stream(accountID), request: request, key: request.ID, numbered: true,
 	}
 }
 

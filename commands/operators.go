@@ -75,7 +75,7 @@ func (o *Operators) update(ctx context.Context, request Request, key string,
 	}
 	defer o.turn.Release(1)
 	return o.do(ctx, &coldCommand{
-		stream: eventschemas.OperatorsStream, holds: onOperatorsStream, request: request, key: key, settles: true,
+		stream: eventschemas.OperatorsStream, request: request, key: key, settles: true,
 		read:   o.follow,
 		decide: func(now time.Time) ([]eventschemas.Event, error) { return decide(o.state, now) },
 	})

@@ -292,7 +292,7 @@ func (s *SignIns) update(ctx context.Context, request Request, accountID, key st
 	}
 	var state *signin.State
 	return s.do(ctx, &coldCommand{
-		stream: signin.Stream(accountID), holds: onSignInsStream, request: request, key: key, settles: true,
+		stream: signin.Stream(accountID), request: request, key: key, settles: true,
 		read: func(ctx context.Context) (end streamEnd, err error) {
 			if state, end, err = s.load(ctx, accountID); err != nil {
 				err = fmt.Errorf("read %s: %w", signin.Stream(accountID), err)

@@ -157,7 +157,6 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	n.logger.Info("serving", "listen", cfg.Listen, "admin", front.adminURL, "base_url", cfg.BaseURL,
 		"data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
 
-	n.life.running.Go(n.removeDrawn)
 	go func() {
 		select {
 		case err := <-failed:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -95,13 +94,6 @@ func (d *drawing) openLogos() (*logo.Renderer, error) {
 	d.life.closing(func() error { drawn.Close(); return nil })
 	d.logos, err = logo.NewRenderer(d.stores.Assets, vectors, drawn)
 	return d.logos, err
-}
-
-// removeDrawn deletes the folder in which builds before 0.1.0 kept drawn logos.
-func (n *Node) removeDrawn() {
-	if err := os.RemoveAll(filepath.Join(n.Config.CachePath(), "logos")); err != nil {
-		n.logger.Warn("drawn logos of an older build could not be deleted", "error", err)
-	}
 }
 
 // openVectors compiles the renderer in the background, with a cache in a folder, once wait returns. It calls failed if

@@ -2,9 +2,12 @@ package projections
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"sync/atomic"
 
 	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 )
 
@@ -29,6 +32,27 @@ func (m *Model) Handle() *Handle { return m.handle }
 
 // Versions implements Projection.
 func (m *Model) Versions() []Version { return m.versions }
+
+// Opened is a Model whose rows decide who may enter. After a crash its tables may lack a revocation that was confirmed,
+// so Current does not read them before they are folded up to a position.
+type Opened struct {
+	Model
+	from atomic.Uint64
+}
+
+// Open sets that position: the head of the log when the node started.
+func (m *Opened) Open(from eventlog.Position) { m.from.Store(uint64(from)) }
+
+// Current is Handle.Snapshot of tables that are folded up to that position. A change that they hold takes effect on
+// every node as soon as it is folded. Other errors: ErrNotReady.
+func (m *Opened) Current(ctx context.Context, fn func(q Queryer, t *Tables) error) error {
+	return m.handle.Snapshot(ctx, func(q Queryer, t *Tables, at eventlog.Position) error {
+		if from := eventlog.Position(m.from.Load()); at < from {
+			return fmt.Errorf("%s: before position %d: %w", m.name, from, ErrNotReady)
+		}
+		return fn(q, t)
+	})
+}
 
 // Fold returns the NewFold of a version whose only table is d. want returns the keys of the rows that apply reads; it
 // is nil if apply reads none. apply applies one event. About limit rows are kept between batches.

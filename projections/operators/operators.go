@@ -10,12 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
-	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
@@ -88,37 +86,26 @@ func (t *Token) State(at time.Time) State {
 func (t *Token) Valid(at time.Time) bool { return t.State(at) == Active }
 
 // Model is the read model.
-type Model struct {
-	projections.Model
-	from atomic.Uint64 // see Open
-}
+type Model struct{ projections.Opened }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{Model: projections.NewModel(Name, store, projections.Version{
+	return &Model{projections.Opened{Model: projections.NewModel(Name, store, projections.Version{
 		Number:  1,
 		Streams: []string{eventschemas.OperatorsStream},
 		Tables:  []projections.Table{table.Table()},
 		Strict:  true,
 		NewFold: table.Fold(keptRows, projections.Keys(revoked), fold),
-	})}
+	})}}
 }
 
-// Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node
-// started. After a crash they may lack a revocation that was confirmed.
-func (m *Model) Open(from eventlog.Position) { m.from.Store(uint64(from)) }
-
-// ByHash returns the token with a hash, revoked or not. It reads the row, and that the tables are live, each time. So a
-// revocation takes effect on every node as soon as it is folded. Errors: ErrNotFound, projections.ErrNotReady,
-// projections.ErrRetired, sqlstore.ErrUnavailable, ctx.Err().
+// ByHash returns the token with a hash, revoked or not. It reads the row each time, from current tables. Errors:
+// ErrNotFound, projections.ErrNotReady, projections.ErrRetired, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte) (*Token, error) {
 	text := hex.EncodeToString(hash[:])
 	var found *Token
-	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
+	err := m.Current(ctx, func(q projections.Queryer, t *projections.Tables) error {
 		found = nil // drops the row of an earlier attempt
-		if from := eventlog.Position(m.from.Load()); at < from {
-			return fmt.Errorf("%s: before position %d: %w", Name, from, projections.ErrNotReady)
-		}
 		return table.Each(ctx, q, t, func(_ string, token Token) {
 			if subtle.ConstantTimeCompare([]byte(token.hash), []byte(text)) == 1 {
 				found = &token

@@ -4,13 +4,11 @@ package sessions
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"letterhead/domain/signin"
@@ -32,14 +30,7 @@ const (
 // ErrNotFound means that there is no such session, or that it has ended.
 var ErrNotFound = errors.New("no such session")
 
-const (
-	deleteAccounts = `DELETE FROM {sessions} WHERE account IN `
-	// selectLive also reads how far the tables are folded, or NULL if they are not live. There is always one row.
-	selectLive = `
-SELECT {position}, s.account, s.id, s.person, s.started_at, s.expires_at
-FROM (SELECT 1 AS one) AS always
-LEFT JOIN {sessions} AS s ON s.hash = $1`
-)
+const deleteAccounts = `DELETE FROM {sessions} WHERE account IN `
 
 // A session that was ended has no row. One that has expired may have one, until the next event of its account.
 var table = projections.Keyed[key, row]{
@@ -67,54 +58,35 @@ type row struct {
 }
 
 // Model is the read model.
-type Model struct {
-	projections.Model
-	from atomic.Uint64 // see Open
-}
+type Model struct{ projections.Opened }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{Model: projections.NewModel(Name, store, projections.Version{
+	return &Model{projections.Opened{Model: projections.NewModel(Name, store, projections.Version{
 		Number:  1,
 		Streams: []string{eventschemas.SignInsPrefix},
 		Tables:  []projections.Table{table.Table()},
 		Strict:  true,
 		NewFold: newFold,
-	})}
+	})}}
 }
 
-// Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node
-// started. After a crash they may lack a sign-out that was answered.
-func (m *Model) Open(from eventlog.Position) { m.from.Store(uint64(from)) }
-
-// ByHash returns the open session whose token has a SHA-256. It reads the row, and that the tables are live, each time.
-// So the end of a session takes effect on every node as soon as it is folded. Errors: ErrNotFound,
-// projections.ErrNotReady, projections.ErrRetired, sqlstore.ErrUnavailable, ctx.Err().
+// ByHash returns the open session whose token has a SHA-256. It reads the row each time, from current tables. Errors:
+// ErrNotFound, projections.ErrNotReady, projections.ErrRetired, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte, at time.Time) (*signin.Session, error) {
-	var position, started, expires sql.NullInt64
-	var account, id, person sql.NullString
-	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		err := q.QueryRowContext(ctx, t.SQL(selectLive), hex.EncodeToString(hash[:])).Scan(&position, &account, &id,
-			&person, &started, &expires)
-		if err == nil && !position.Valid {
-			return projections.ErrRetired
-		}
-		return err
+	var found *signin.Session
+	err := m.Current(ctx, func(q projections.Queryer, t *projections.Tables) error {
+		found = nil // drops the row of an earlier attempt
+		return table.Each(ctx, q, t, func(_ key, s row) { found = &s.Session }, "WHERE hash = $1",
+			hex.EncodeToString(hash[:]))
 	})
-	if from := m.from.Load(); err == nil && uint64(position.Int64) < from {
-		err = fmt.Errorf("%s: before position %d: %w", Name, from, projections.ErrNotReady)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("get a session: %w", err)
 	}
-	session := signin.Session{
-		ID: id.String, AccountID: account.String, Person: person.String,
-		StartedAt: time.UnixMicro(started.Int64).UTC(), ExpiresAt: time.UnixMicro(expires.Int64).UTC(),
-	}
-	if !id.Valid || !session.Open(at) {
+	if found == nil || !found.Open(at) {
 		return nil, ErrNotFound
 	}
-	return &session, nil
+	return found, nil
 }
 
 // List returns the open sessions of an account in the order of their beginning. Errors: as ByHash, but not ErrNotFound.

@@ -13,7 +13,7 @@ import (
 )
 
 // Scanner is a *sql.Row or a *sql.Rows.
-type Scanner interface{ Scan(into ...any) error }
+type Scanner = sqlstore.Scanner
 
 // Keyed is a table whose rows a fold changes by their primary key. It contains all SQL that such a table needs.
 type Keyed[K comparable, V any] struct {
@@ -155,7 +155,7 @@ func (d *Keyed[K, V]) Page(ctx context.Context, h *Handle, p Page[K, V]) ([]V, e
 // Each calls found for the rows that rest, the text from WHERE on, selects.
 func (d *Keyed[K, V]) Each(ctx context.Context, q Queryer, t *Tables, found func(K, V), rest string,
 	args ...any) error {
-	return EachRow(ctx, q, t.SQL(d.query()+rest), d.scanTo(found), args...)
+	return sqlstore.EachRow(ctx, q, t.SQL(d.query()+rest), d.scanTo(found), args...)
 }
 
 func (d *Keyed[K, V]) scanTo(found func(K, V)) func(row Scanner) error {

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"database/sql"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -107,7 +106,4 @@ type Changes struct {
 }
 
 // Queryer runs queries. *sql.DB, *sql.Tx and *sqlstore.Tx are Queryers.
-type Queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
+type Queryer = sqlstore.Queryer

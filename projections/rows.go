@@ -141,41 +141,11 @@ func (r *Rows[K, V]) Reset() {
 // scan for each row. values has as many values per key as there are columns.
 func LoadRows(ctx context.Context, q Queryer, query string, columns int, values []any,
 	scan func(row Scanner) error) error {
-	err := EachRow(ctx, q, query+" IN "+sqlstore.InValues(columns, values), scan, values...)
+	err := sqlstore.EachRow(ctx, q, query+" IN "+sqlstore.InValues(columns, values), scan, values...)
 	if err != nil {
 		return fmt.Errorf("load rows: %w", err)
 	}
 	return nil
-}
-
-// EachRow calls scan for each row of a query, until it returns an error.
-func EachRow(ctx context.Context, q Queryer, query string, scan func(row Scanner) error, args ...any) error {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// AllRows returns what scan reads of each row of a query.
-func AllRows[V any](
-	ctx context.Context, q Queryer, query string, scan func(v *V, row Scanner) error, args ...any,
-) (all []V, err error) {
-	err = EachRow(ctx, q, query, func(row Scanner) error {
-		var v V
-		if err := scan(&v, row); err != nil {
-			return err
-		}
-		all = append(all, v)
-		return nil
-	}, args...)
-	return all, err
 }
 
 // Texts returns keys of one text column as values for LoadRows.

@@ -10,7 +10,6 @@ package accountnames
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -88,18 +87,13 @@ type Table struct {
 func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
 	t := &Table{store: store, logger: slog.New(slog.DiscardHandler), damaged: map[string]struct{}{}}
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		if _, err := tx.ExecContext(ctx, store.DDL(create)); err != nil {
+		if err := tx.Create(ctx, create); err != nil {
 			return err
 		}
 		if err := tx.AddColumn(ctx, "holders", "indexed", "BIGINT"); err != nil { // release 0.1.0 lacks it
 			return err
 		}
-		for _, statement := range []string{createNames, createEmails, createWords, createWordIDs, createUnindexed} {
-			if _, err := tx.ExecContext(ctx, store.DDL(statement)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.Create(ctx, createNames, createEmails, createWords, createWordIDs, createUnindexed)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the table of holders: %w", err)
@@ -215,25 +209,12 @@ func idsOf(all []Entry) []string {
 
 // entries returns the rows that a condition selects.
 func (t *Table) entries(ctx context.Context, condition string, args ...any) ([]Entry, error) {
-	return scan(t.store.Read().QueryContext(ctx, selectRows+condition, args...))
+	return entriesOf(ctx, t.store.Read(), condition, args...)
 }
 
-const selectRows = "SELECT id, name, COALESCE(NULLIF(checksum, 0), -1) FROM holders "
-
-func scan(rows *sql.Rows, err error) ([]Entry, error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var found []Entry
-	for rows.Next() {
-		var one Entry
-		if err := rows.Scan(&one.ID, &one.Name, &one.Checksum); err != nil {
-			return nil, err
-		}
-		found = append(found, one)
-	}
-	return found, rows.Err()
+func entriesOf(ctx context.Context, q sqlstore.Queryer, condition string, args ...any) ([]Entry, error) {
+	return sqlstore.AllRows(ctx, q, "SELECT id, name, COALESCE(NULLIF(checksum, 0), -1) FROM holders "+condition,
+		func(e *Entry, row sqlstore.Scanner) error { return row.Scan(&e.ID, &e.Name, &e.Checksum) }, args...)
 }
 
 func validate(what, value string, limit int) error {

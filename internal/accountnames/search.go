@@ -102,7 +102,7 @@ func (t *Table) index(ctx context.Context) error {
 	for done := 0; ; {
 		var rows []Entry
 		err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) (err error) {
-			if rows, err = scan(tx.QueryContext(ctx, selectRows+unindexed, MaxPage)); err != nil || len(rows) == 0 {
+			if rows, err = entriesOf(ctx, tx, unindexed, MaxPage); err != nil || len(rows) == 0 {
 				return err
 			}
 			if err := writeWords(ctx, tx, rows); err != nil {

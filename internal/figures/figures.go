@@ -42,10 +42,7 @@ type Table struct {
 
 // New creates the table if it is missing. Errors: sqlstore.ErrUnavailable, sqlstore.ErrClosed, ctx.Err().
 func New(ctx context.Context, store *sqlstore.Store, now func() time.Time) (*Table, error) {
-	return &Table{store, now}, store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, store.DDL(create))
-		return err
-	})
+	return &Table{store, now}, store.Create(ctx, create)
 }
 
 // Note notes the present figures of a process. Errors: as New.
@@ -64,24 +61,24 @@ func (t *Table) Note(ctx context.Context, process string, f Figures) error {
 
 // Sum adds up the figures of the processes that run, and counts these. Errors: as New.
 func (t *Table) Sum(ctx context.Context) (sum Figures, processes int, err error) {
-	rows, err := t.store.Read().QueryContext(ctx, all, t.now().Add(-counted).UnixMicro())
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the figures of processes: %w", sqlstore.Classify(err))
-	}
-	defer rows.Close()
 	sum = Figures{}
-	for ; rows.Next(); processes++ {
+	err = sqlstore.EachRow(ctx, t.store.Read(), all, func(row sqlstore.Scanner) error {
 		var text []byte
-		var one Figures
-		if err = rows.Scan(&text); err == nil {
-			err = json.Unmarshal(text, &one)
+		if err := row.Scan(&text); err != nil {
+			return err
 		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("read the figures of processes: %w", err)
+		var one Figures
+		if err := json.Unmarshal(text, &one); err != nil {
+			return err
 		}
 		for name, n := range one {
 			sum[name] += n
 		}
+		processes++
+		return nil
+	}, t.now().Add(-counted).UnixMicro())
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the figures of processes: %w", sqlstore.Classify(err))
 	}
-	return sum, processes, sqlstore.Classify(rows.Err())
+	return sum, processes, nil
 }

@@ -274,16 +274,11 @@ func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*S
 func (s *Shared) setup(ctx context.Context) error {
 	return s.store.Setup(ctx, func(tx *sqlstore.Tx) error {
 		known, err := sqlstore.TablesWithPrefix(ctx, tx, "ratelimit_epoch")
-		if err != nil {
+		if err == nil {
+			err = tx.Create(ctx, createShared, createEpoch, createCeilings)
+		}
+		if err != nil || len(known) > 0 {
 			return err
-		}
-		for _, create := range []string{createShared, createEpoch, createCeilings} {
-			if _, err := tx.ExecContext(ctx, s.store.DDL(create)); err != nil {
-				return err
-			}
-		}
-		if len(known) > 0 {
-			return nil
 		}
 		// Nothing was ever counted, so nothing is missing.
 		_, err = tx.ExecContext(ctx,

@@ -42,11 +42,7 @@ type Table struct{ store *sqlstore.Store }
 
 // New creates the table if it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
-	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, store.DDL(create))
-		return err
-	})
-	if err != nil {
+	if err := store.Create(ctx, create); err != nil {
 		return nil, fmt.Errorf("create the table of requests: %w", err)
 	}
 	return &Table{store: store}, nil

@@ -6,6 +6,7 @@ package runs
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,15 +62,12 @@ type Runs struct{ store *sqlstore.Store }
 // New creates the table if it is missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Runs, error) {
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, store.DDL(create))
+		if err := tx.Create(ctx, create); err != nil {
+			return err
+		}
 		// Earlier releases have neither column. Their processes leave both null.
-		if err == nil {
-			err = tx.AddColumn(ctx, Table, "answered", "BIGINT")
-		}
-		if err == nil {
-			err = tx.AddColumn(ctx, Table, "unanswered", "TEXT")
-		}
-		return err
+		return errors.Join(tx.AddColumn(ctx, Table, "answered", "BIGINT"),
+			tx.AddColumn(ctx, Table, "unanswered", "TEXT"))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create table of runs: %w", err)
@@ -122,38 +120,27 @@ func (r *Runs) note(ctx context.Context, query, id string, now time.Time, more .
 
 // All returns the remembered runs, in the order of their starts. Errors: as Begin.
 func (r *Runs) All(ctx context.Context) ([]Run, error) {
-	found, err := r.all(ctx)
+	found, err := sqlstore.AllRows(ctx, r.store.Read(), all, (*Run).scan)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", sqlstore.Classify(err))
 	}
 	return found, nil
 }
 
-func (r *Runs) all(ctx context.Context) (found []Run, err error) {
-	rows, err := r.store.Read().QueryContext(ctx, all)
-	if err != nil {
-		return nil, err
+func (run *Run) scan(row sqlstore.Scanner) error {
+	var started, alive, ended, within int64
+	var answered sql.NullInt64
+	var unanswered sql.NullString
+	err := row.Scan(&run.ID, &run.Node, &started, &alive, &ended, &within, &answered, &unanswered)
+	if answered.Valid {
+		run.Answered = &Answered{UpTo: eventlog.Position(answered.Int64), Except: strings.Fields(unanswered.String)}
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var run Run
-		var started, alive, ended, within int64
-		var answered sql.NullInt64
-		var unanswered sql.NullString
-		if err := rows.Scan(&run.ID, &run.Node, &started, &alive, &ended, &within, &answered, &unanswered); err != nil {
-			return nil, err
-		}
-		if answered.Valid {
-			run.Answered = &Answered{UpTo: eventlog.Position(answered.Int64), Except: strings.Fields(unanswered.String)}
-		}
-		run.Started, run.Alive = time.UnixMicro(started).UTC(), time.UnixMicro(alive).UTC()
-		if ended != 0 {
-			run.Ended = time.UnixMicro(ended).UTC()
-		}
-		run.AnswerWithin = time.Duration(within) * time.Microsecond
-		found = append(found, run)
+	run.Started, run.Alive = time.UnixMicro(started).UTC(), time.UnixMicro(alive).UTC()
+	if ended != 0 {
+		run.Ended = time.UnixMicro(ended).UTC()
 	}
-	return found, rows.Err()
+	run.AnswerWithin = time.Duration(within) * time.Microsecond
+	return err
 }
 
 // prefixLength is how many characters of a run's id, a UUID, are the prefix of its request ids.

@@ -31,11 +31,7 @@ type Positions struct{ store *Store }
 
 // NewPositions creates the table if it is missing.
 func NewPositions(ctx context.Context, store *Store) (*Positions, error) {
-	err := store.Setup(ctx, func(tx *Tx) error {
-		_, err := tx.ExecContext(ctx, store.DDL(createPositions))
-		return err
-	})
-	if err != nil {
+	if err := store.Create(ctx, createPositions); err != nil {
 		return nil, fmt.Errorf("create table of positions: %w", err)
 	}
 	return &Positions{store: store}, nil

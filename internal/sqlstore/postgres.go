@@ -285,10 +285,10 @@ func (p *postgres) ddl(text string) string {
 }
 
 func (p *postgres) tables(ctx context.Context, tx *Tx, prefix string) ([]string, error) {
-	return names(tx.QueryContext(ctx, `
+	return names(ctx, tx, `
 SELECT tablename::text FROM pg_catalog.pg_tables
 WHERE schemaname = current_schema() AND starts_with(tablename::text, $1)
-ORDER BY tablename::text COLLATE "C"`, prefix))
+ORDER BY tablename::text COLLATE "C"`, prefix)
 }
 
 // truncate implements Store.Truncate, which does nothing here.

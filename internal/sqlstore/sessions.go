@@ -35,33 +35,27 @@ func (s *Store) Sessions(ctx context.Context) ([]Session, error) {
 	if !s.Shared() {
 		return found, nil
 	}
-	rows, err := s.Read().QueryContext(ctx, `
+	err := EachRow(ctx, s.Read(), `
 SELECT DISTINCT application_name, current_schema() FROM pg_stat_activity
-WHERE datname = current_database() AND application_name LIKE '`+applicationName+`%'`)
-	if err != nil {
-		return nil, fmt.Errorf("list the sessions of the database: %w", s.classify(err))
-	}
-	defer rows.Close()
-	for rows.Next() {
+WHERE datname = current_database() AND application_name LIKE '`+applicationName+`%'`, func(row Scanner) error {
 		var name, own string
-		if err := rows.Scan(&name, &own); err != nil {
-			return nil, fmt.Errorf("list the sessions of the database: %w", s.classify(err))
+		if err := row.Scan(&name, &own); err != nil {
+			return err
 		}
 		if name == applicationName {
 			found = append(found, Session{})
-			continue
+			return nil
 		}
 		parts := sessionForm.FindStringSubmatch(name)
 		if parts == nil || parts[2] != own {
-			continue
+			return nil
 		}
-		format, err := strconv.Atoi(parts[1])
-		if err != nil {
-			continue // too many digits
+		if format, err := strconv.Atoi(parts[1]); err == nil { // otherwise it has too many digits
+			found = append(found, Session{Node: parts[3], Format: format})
 		}
-		found = append(found, Session{Node: parts[3], Format: format})
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("list the sessions of the database: %w", s.classify(err))
 	}
 	slices.SortFunc(found, func(a, b Session) int { return cmp.Or(cmp.Compare(a.Node, b.Node), a.Format-b.Format) })

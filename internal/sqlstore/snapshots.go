@@ -89,14 +89,11 @@ type Snapshots struct {
 
 // NewSnapshots creates the table if it is missing. Snapshots record Config.Release of the store.
 func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
-	err := store.Setup(ctx, func(tx *Tx) error {
-		_, err := tx.ExecContext(ctx, store.DDL(createSnapshots))
-		return err
-	})
-	if err != nil {
+	if err := store.Create(ctx, createSnapshots); err != nil {
 		return nil, fmt.Errorf("create table of snapshots: %w", err)
 	}
 	s := &Snapshots{store: store, release: store.cfg.Release}
+	var err error
 	// The checksum of the snapshot makes zstd's checksums superfluous.
 	s.pack, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
@@ -253,19 +250,10 @@ func (s *Snapshots) Each(ctx context.Context, f func(stream string, foldVersion 
 	}
 	after := entry{foldVersion: -1}
 	for {
-		var page []entry
-		rows, err := s.store.Read().QueryContext(ctx, listSnapshots, after.stream, after.foldVersion, eachPage)
+		page, err := AllRows(ctx, s.store.Read(), listSnapshots, func(e *entry, row Scanner) error {
+			return row.Scan(&e.stream, &e.foldVersion, &e.revision)
+		}, after.stream, after.foldVersion, eachPage)
 		if err != nil {
-			return fmt.Errorf("list snapshots: %w", s.store.classify(err))
-		}
-		for rows.Next() {
-			var e entry
-			if err = rows.Scan(&e.stream, &e.foldVersion, &e.revision); err != nil {
-				break
-			}
-			page = append(page, e)
-		}
-		if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
 			return fmt.Errorf("list snapshots: %w", s.store.classify(err))
 		}
 		for _, e := range page {
@@ -311,21 +299,10 @@ type snapshotKey struct {
 	foldVersion int64
 }
 
-func (s *Snapshots) outdated(ctx context.Context, streamPrefix string, oldest int) (keys []snapshotKey, err error) {
-	rows, err := s.store.Read().QueryContext(ctx, listOutdated, streamPrefix, prefixEnd(streamPrefix),
-		oldest, pruneBatch)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var k snapshotKey
-		if err := rows.Scan(&k.stream, &k.foldVersion); err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
-	}
-	return keys, rows.Err()
+func (s *Snapshots) outdated(ctx context.Context, streamPrefix string, oldest int) ([]snapshotKey, error) {
+	return AllRows(ctx, s.store.Read(), listOutdated, func(k *snapshotKey, row Scanner) error {
+		return row.Scan(&k.stream, &k.foldVersion)
+	}, streamPrefix, prefixEnd(streamPrefix), oldest, pruneBatch)
 }
 
 // prefixEnd returns the first text after all texts with an ASCII prefix.

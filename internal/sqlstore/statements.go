@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 
@@ -162,23 +161,11 @@ func TablesWithPrefix(ctx context.Context, tx *Tx, prefix string) ([]string, err
 }
 
 func (s *sqliteFile) tables(ctx context.Context, tx *Tx, prefix string) ([]string, error) {
-	return names(tx.QueryContext(ctx, `
-SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, $1) = $2 ORDER BY name`, len(prefix), prefix))
+	return names(ctx, tx, `
+SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, $1) = $2 ORDER BY name`, len(prefix), prefix)
 }
 
-// names reads a column of texts.
-func names(rows *sql.Rows, err error) ([]string, error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		all = append(all, name)
-	}
-	return all, rows.Err()
+// names returns a column of texts.
+func names(ctx context.Context, tx *Tx, query string, args ...any) ([]string, error) {
+	return AllRows(ctx, tx, query, func(name *string, row Scanner) error { return row.Scan(name) }, args...)
 }

@@ -124,6 +124,11 @@ func (s *Store) Setup(ctx context.Context, fn func(*Tx) error) error {
 	return s.engine.setup(ctx, fn)
 }
 
+// Create is Setup for Tx.Create.
+func (s *Store) Create(ctx context.Context, statements ...string) error {
+	return s.Setup(ctx, func(tx *Tx) error { return tx.Create(ctx, statements...) })
+}
+
 // One runs one statement that writes, as its own transaction in one round trip, and scans the row that it returns into
 // dest. It is not retried. Errors: sql.ErrNoRows, the errors of Write; after ErrUnavailable it may have been executed
 // on PostgreSQL.

@@ -46,6 +46,16 @@ func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *s
 	return tx.tx.QueryRowContext(tx.bind(ctx), query, storableAll(args)...)
 }
 
+// Create runs statements that create tables or indexes; see Store.DDL. The transaction must be one of Setup.
+func (tx *Tx) Create(ctx context.Context, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, tx.store.DDL(statement)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // AddColumn adds a column to the table of an earlier release, unless the table has it. The transaction must be one of
 // Setup.
 func (tx *Tx) AddColumn(ctx context.Context, table, column, kind string) error {

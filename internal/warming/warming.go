@@ -79,11 +79,7 @@ type Table struct{ store *sqlstore.Store }
 
 // New creates the tables if they are missing.
 func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
-	return &Table{store}, store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, store.DDL(create))
-		_, also := tx.ExecContext(ctx, store.DDL(createDomains))
-		return errors.Join(err, also)
-	})
+	return &Table{store}, store.Create(ctx, create, createDomains)
 }
 
 // Begin begins a list, unless the last one has its id. Errors: ErrRunning.

@@ -220,7 +220,7 @@ type Outstanding struct {
 func (m *Model) Outstanding(ctx context.Context) ([]Outstanding, error) {
 	var all []Outstanding
 	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) (err error) {
-		all, err = projections.AllRows(ctx, q,
+		all, err = sqlstore.AllRows(ctx, q,
 			t.SQL(selectOutstanding), func(o *Outstanding, row projections.Scanner) error {
 				return row.Scan(&o.Plan, &o.Status, &o.Accounts, &o.Credits)
 			})

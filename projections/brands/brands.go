@@ -214,7 +214,7 @@ func changedDomains(ctx context.Context, q projections.Queryer, t *projections.T
 	after eventlog.Position) ([]string, error) {
 	const statement = `SELECT domain FROM {brands} WHERE position > $1 ORDER BY position LIMIT $2`
 	scan := func(domain *string, row projections.Scanner) error { return row.Scan(domain) }
-	return projections.AllRows(ctx, q, t.SQL(statement), scan, int64(after), maxInvalidated+1)
+	return sqlstore.AllRows(ctx, q, t.SQL(statement), scan, int64(after), maxInvalidated+1)
 }
 
 // Get returns the brand of a registrable domain, from the cache if present. The Entry is shared and must not be
@@ -320,7 +320,7 @@ func (m *Model) Due(ctx context.Context, now time.Time, after Due, limit int) ([
 		if !after.At.IsZero() {
 			since = after.At.Unix()
 		}
-		all, err = projections.AllRows(ctx, q, t.SQL(`
+		all, err = sqlstore.AllRows(ctx, q, t.SQL(`
 SELECT due, domain FROM {brands}
 WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain LIMIT $4`),
 			func(d *Due, row projections.Scanner) error {
@@ -345,7 +345,7 @@ func (m *Model) Changed(ctx context.Context, after eventlog.Position,
 	limit = min(max(limit, 1), MaxPage)
 	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
 		upTo = max(at, after)
-		docs, err = projections.AllRows(ctx, q, t.SQL(`
+		docs, err = sqlstore.AllRows(ctx, q, t.SQL(`
 SELECT domain, id, coalesce(name, ''), claimed, quality, imported, readable, position FROM {brands}
 WHERE position > $1 ORDER BY position LIMIT $2`), func(d *Doc, row projections.Scanner) error {
 			var readable bool

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
 
@@ -130,7 +131,7 @@ func (m *Model) readPage(ctx context.Context, l *listed) (more bool, err error) 
 	var upTo eventlog.Position
 	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
 		rowsRead, upTo = 0, max(at, l.at)
-		return projections.EachRow(ctx, q, t.SQL(statement), func(row projections.Scanner) error {
+		return sqlstore.EachRow(ctx, q, t.SQL(statement), func(row projections.Scanner) error {
 			var domain string
 			var position int64
 			var quality float64

@@ -65,11 +65,7 @@ func (r *Runner) generations(ctx context.Context) ([]record, error) {
 	if !sqlstore.IsUndefinedTable(err) {
 		return records, sqlstore.Classify(err)
 	}
-	err = r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, r.store.DDL(createGenerations))
-		return err
-	})
-	if err != nil {
+	if err := r.store.Create(ctx, createGenerations); err != nil {
 		return nil, fmt.Errorf("create projections_registry: %w", err)
 	}
 	return nil, nil

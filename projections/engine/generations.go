@@ -58,7 +58,7 @@ func find(records []record, name, state string) *record {
 }
 
 func readGenerations(ctx context.Context, q projections.Queryer) ([]record, error) {
-	all, err := projections.AllRows(ctx, q, `
+	all, err := sqlstore.AllRows(ctx, q, `
 SELECT name, fold_version, generation, state, position, failure
 FROM projections_registry ORDER BY name, generation`, func(e *record, row projections.Scanner) error {
 		return row.Scan(&e.name, &e.version, &e.generation, &e.state, &e.position, &e.failure)

@@ -177,7 +177,7 @@ func (m *Model) List(ctx context.Context, state string, limit int) (all []Report
 		if err := q.QueryRowContext(ctx, t.SQL(count), counted...).Scan(&total); err != nil {
 			return err
 		}
-		all, err = projections.AllRows(ctx, q, t.SQL(list), (*Report).scan, args...)
+		all, err = sqlstore.AllRows(ctx, q, t.SQL(list), (*Report).scan, args...)
 		return err
 	})
 	if err != nil {

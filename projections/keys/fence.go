@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -87,10 +88,8 @@ func (d database) setup(ctx context.Context) error {
 		if err != nil || len(known) > 0 {
 			return err
 		}
-		for _, create := range []string{createFence, createLeases} {
-			if _, err := tx.ExecContext(ctx, d.store.DDL(create)); err != nil {
-				return err
-			}
+		if err := tx.Create(ctx, createFence, createLeases); err != nil {
+			return err
 		}
 		_, err = tx.ExecContext(ctx, beginFence, newEpoch(), true)
 		return err
@@ -141,24 +140,20 @@ func (d database) look(ctx context.Context) (outlook, error) {
 
 func (d database) leases(ctx context.Context) (outlook, error) {
 	o := outlook{leases: make(map[string]applied)}
-	rows, err := d.store.Read().QueryContext(ctx, selectLeases)
-	if err != nil {
-		return o, err
-	}
-	defer rows.Close()
 	none := sql.ErrNoRows
-	for rows.Next() {
+	err := sqlstore.EachRow(ctx, d.store.Read(), selectLeases, func(row sqlstore.Scanner) error {
 		none = nil
 		var holder sql.NullString
 		var epoch, seen, number sql.NullInt64
-		if err := rows.Scan(&o.epoch, &o.fence, &o.settled, &holder, &epoch, &seen, &number); err != nil {
-			return o, err
+		if err := row.Scan(&o.epoch, &o.fence, &o.settled, &holder, &epoch, &seen, &number); err != nil {
+			return err
 		}
 		if holder.Valid {
 			o.leases[holder.String] = applied{epoch.Int64, seen.Int64, number.Int64}
 		}
-	}
-	return o, errors.Join(rows.Err(), none)
+		return nil
+	})
+	return o, cmp.Or(err, none)
 }
 
 func (d database) settle(ctx context.Context, epoch int64) error {

@@ -500,7 +500,7 @@ func query(ctx context.Context, q projections.Queryer, t *projections.Tables, wh
 	if err != nil {
 		return nil, err
 	}
-	return projections.AllRows(ctx, q, sqlFor(t, selectEntries+where), (*Entry).scan, args...)
+	return sqlstore.AllRows(ctx, q, sqlFor(t, selectEntries+where), (*Entry).scan, args...)
 }
 
 func (e *Entry) scan(row projections.Scanner) error {

@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/statement"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
 
@@ -120,7 +121,7 @@ func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
 func readPeriods(ctx context.Context, q projections.Queryer, t *projections.Tables,
 	before time.Time) (*books.Periods, error) {
 	periods, past := &books.Periods{}, false
-	err := projections.EachRow(ctx, q, t.SQL(selectPeriods), func(row projections.Scanner) error {
+	err := sqlstore.EachRow(ctx, q, t.SQL(selectPeriods), func(row projections.Scanner) error {
 		var position, at int64
 		var kind, month string
 		if err := row.Scan(&position, &kind, &month, &at); err != nil {
@@ -239,7 +240,7 @@ func (s *stream) fill(ctx context.Context, sheet *statement.Sheet, periods *book
 }
 
 func (s *stream) fillUsage(ctx context.Context, sheet *statement.Sheet, from, until int64, month time.Time) error {
-	return projections.EachRow(ctx, s.q, sqlFor(s.tables, selectUsage), func(row projections.Scanner) error {
+	return sqlstore.EachRow(ctx, s.q, sqlFor(s.tables, selectUsage), func(row projections.Scanner) error {
 		var day, amount int64
 		var kind, key string
 		l := statement.Line{}

@@ -251,7 +251,7 @@ func (m *Model) Counts(ctx context.Context) (map[string]int64, error) {
 	var counts map[string]int64
 	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
 		counts = map[string]int64{notices.Open: 0, notices.DeadLettered: 0}
-		return projections.EachRow(ctx, q, t.SQL("SELECT state, COUNT(*) FROM {deliveries} WHERE state IN ('open', 'dead_lettered') AND kind <> '' GROUP BY state"), func(row projections.Scanner) error {
+		return sqlstore.EachRow(ctx, q, t.SQL("SELECT state, COUNT(*) FROM {deliveries} WHERE state IN ('open', 'dead_lettered') AND kind <> '' GROUP BY state"), func(row projections.Scanner) error {
 			var state string
 			var n int64
 			if err := row.Scan(&state, &n); err != nil {

@@ -101,12 +101,12 @@ func (m *Model) Period(ctx context.Context, accountID string, from, until time.T
 		return p, fmt.Errorf("%w: %d days, must be from 1 to %d", ErrPeriod, end-first, MaxDays)
 	}
 	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
-		p.Days, err = projections.AllRows(ctx, q, t.SQL(selectDays), (*Day).scan, accountID, first, end)
+		p.Days, err = sqlstore.AllRows(ctx, q, t.SQL(selectDays), (*Day).scan, accountID, first, end)
 		if err != nil {
 			return err
 		}
 		// One more shows that there are more.
-		p.Keys, err = projections.AllRows(ctx, q, t.SQL(selectKeys), (*Key).scan, accountID, first, end, MaxKeys+1)
+		p.Keys, err = sqlstore.AllRows(ctx, q, t.SQL(selectKeys), (*Key).scan, accountID, first, end, MaxKeys+1)
 		return err
 	})
 	if err != nil {

@@ -335,23 +335,19 @@ func readPositions(ctx context.Context, store *sqlstore.Store) (map[string]event
 
 // eachRow calls do for each row of a text and a number; a missing table has none.
 func eachRow(ctx context.Context, store *sqlstore.Store, query string, args []any, do func(string, int64)) error {
-	rows, err := store.Read().QueryContext(ctx, query, args...)
+	err := sqlstore.EachRow(ctx, store.Read(), query, func(row sqlstore.Scanner) error {
+		var name string
+		var number int64
+		if err := row.Scan(&name, &number); err != nil {
+			return err
+		}
+		do(name, number)
+		return nil
+	}, args...)
 	if sqlstore.IsUndefinedTable(err) {
 		return nil
 	}
-	if err != nil {
-		return sqlstore.Classify(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		var number int64
-		if err := rows.Scan(&name, &number); err != nil {
-			return sqlstore.Classify(err)
-		}
-		do(name, number)
-	}
-	return sqlstore.Classify(rows.Err())
+	return sqlstore.Classify(err)
 }
 
 // change runs a statement on a table, for each list of arguments, if the database has the table.

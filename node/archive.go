@@ -86,36 +86,25 @@ func (s *Stores) CheckRoomForCopy() error {
 // writeArchive writes the failures to a file and returns its SHA-256. The file is either complete and durable or does
 // not exist. The output is deterministic, so the file of an interrupted run is used again; any other file is rejected.
 func writeArchive(ctx context.Context, name string, failures *backup.Failures) (sum string, err error) {
-	attempt := "write the archive " + name
-	partial := name + ".partial"
-	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", attempt, err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("%s: %w", attempt, err), f.Close(), os.Remove(partial))
+	err = disk.WriteFile(name, func(w io.Writer) error {
+		hash := sha256.New()
+		if err := encodeArchive(ctx, io.MultiWriter(w, hash), failures); err != nil {
+			return err
 		}
-	}()
-	hash := sha256.New()
-	if err := encodeArchive(ctx, io.MultiWriter(f, hash), failures); err != nil {
-		return "", err
+		sum = hex.EncodeToString(hash.Sum(nil))
+		held, err := fileSum(name)
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		case err == nil && held != sum:
+			return errors.New("the file exists with different content; choose another name")
+		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("write the archive %s: %w", name, err)
 	}
-	sum = hex.EncodeToString(hash.Sum(nil))
-	if err := f.Sync(); err != nil {
-		return "", err
-	}
-	held, err := fileSum(name)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", err
-	case err == nil && held != sum:
-		return "", errors.New("the file exists with different content; choose another name")
-	}
-	if err := os.Rename(partial, name); err != nil {
-		return "", err
-	}
-	return sum, errors.Join(f.Close(), disk.SyncFolder(filepath.Dir(name)))
+	return sum, nil
 }
 
 // encodeArchive writes each event as a line, compressed. One goroutine compresses, so that the bytes are always the

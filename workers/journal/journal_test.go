@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -328,7 +327,7 @@ func TestWrite_Assertions_OnlyAtEndedMonths(t *testing.T) {
 	}
 }
 
-func TestWriteFile_Interrupted_IsContinued(t *testing.T) {
+func TestWriteFile_Interrupted_ChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.append(day(1, 1), first, promotional("free", 1_000_000))
 	for n := range 3 {
@@ -352,18 +351,14 @@ func TestWriteFile_Interrupted_IsContinued(t *testing.T) {
 		if b, err := os.ReadFile(name); err != nil || string(b) != "an older export" {
 			t.Errorf("%s: the interrupted export changed the file", format)
 		}
-		_, err := os.Stat(name + partialSuffix)
-		if kept := err == nil; kept != format.IsText() {
-			t.Errorf("%s: unfinished file remains: %t, want %t", format, kept, format.IsText())
+		if files, err := os.ReadDir(filepath.Dir(name)); err != nil || len(files) != 1 {
+			t.Errorf("%s: files %v remain (%v), want the older export", format, files, err)
 		}
 		o.Progress = nil
 		testmust.Succeed(t, WriteFile(t.Context(), w.stored(), o, name))
 		got, err := os.ReadFile(name)
 		if err != nil || !bytes.Equal(got, w.write(Options{Format: format})) {
-			t.Errorf("%s: the continued export differs from a whole one (%v)", format, err)
-		}
-		if _, err := os.Stat(name + partialSuffix); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: the unfinished file remains after the export (%v)", format, err)
+			t.Errorf("%s: the export after it differs from a whole one (%v)", format, err)
 		}
 	}
 }
@@ -375,23 +370,7 @@ func manyCharges(w *world, n int) (events []eventschemas.Event) {
 	return events
 }
 
-// TestWriteFile_Continued_KeepsWhatIsWritten checks that a continued export does not write what the file has.
-func TestWriteFile_Continued_KeepsWhatIsWritten(t *testing.T) {
-	w := story(t)
-	want := w.write(Options{Format: CSV})
-	name := filepath.Join(t.TempDir(), "journal.csv")
-	testmust.Succeed(t, os.WriteFile(name+partialSuffix, want[:len(want)/2], 0o600))
-	before := testmust.Get(os.Stat(name + partialSuffix))(t)
-	file := testmust.Get(os.OpenFile(name+partialSuffix, os.O_RDWR, 0))(t)
-	defer file.Close()
-	c := &continuation{file: file, written: bufio.NewReader(file)}
-	testmust.Succeed(t, Write(t.Context(), w.stored(), Options{Format: CSV, Chart: DefaultChart()}, c))
-	if c.same != before.Size() {
-		t.Errorf("%d bytes of the unfinished file were kept, want all %d", c.same, before.Size())
-	}
-}
-
-func TestWriteFile_SecondWriter_Fails(t *testing.T) {
+func TestWriteFile_SecondWriter_BothComplete(t *testing.T) {
 	w := story(t)
 	name := filepath.Join(t.TempDir(), "journal.csv")
 	o := Options{Format: CSV, Chart: DefaultChart()}
@@ -401,30 +380,17 @@ func TestWriteFile_SecondWriter_Fails(t *testing.T) {
 		other.Progress = nil
 		second = WriteFile(t.Context(), w.log, other, name)
 	}
-	if err := WriteFile(t.Context(), w.stored(), o, name); err != nil || !errors.Is(second, ErrLocked) {
-		t.Errorf("two exports to one file: %v and %v, want the second to fail with ErrLocked", err, second)
+	if err := WriteFile(t.Context(), w.stored(), o, name); err != nil || second != nil {
+		t.Errorf("two exports to one file: %v and %v", err, second)
 	}
 	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, w.write(Options{Format: CSV})) {
-		t.Errorf("the file is not the export of the first (%v)", err)
+		t.Errorf("the file is not an export (%v)", err)
 	}
 	if files, err := os.ReadDir(filepath.Dir(name)); err != nil || len(files) != 1 {
 		t.Errorf("files %v remain (%v), want the export", files, err)
 	}
 	if err := WriteFile(t.Context(), w.log, o, filepath.Dir(name)); err == nil || !strings.Contains(err.Error(), "is not a file") {
 		t.Errorf("export to a folder: %v", err)
-	}
-}
-
-func TestWriteFile_OtherUnfinishedFile_IsReplaced(t *testing.T) {
-	w := story(t)
-	want := w.write(Options{Format: CSV})
-	for _, unfinished := range [][]byte{nil, []byte("another text"), want[:100], append(bytes.Clone(want[:50]), "damage"...), append(bytes.Clone(want), "more"...), bytes.Repeat([]byte("x"), len(want)+9)} {
-		name := filepath.Join(t.TempDir(), "journal.csv")
-		testmust.Succeed(t, os.WriteFile(name+partialSuffix, unfinished, 0o600))
-		testmust.Succeed(t, WriteFile(t.Context(), w.stored(), Options{Format: CSV, Chart: DefaultChart()}, name))
-		if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("after the unfinished file %.20q: %v, and the export has %d bytes, want %d", unfinished, err, len(got), len(want))
-		}
 	}
 }
 

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -69,42 +67,48 @@ func backupPlace(at string) (string, error) {
 }
 
 // stages returns a function that shows the progress of work with several stages: a bar per stage on a terminal, or a
-// line per second and one at the end of a stage whose end is known.
+// line per second and one at the end of a stage whose end is known. Work of one stage without a name has no line at its
+// beginning.
 func stages(w io.Writer, what string) func(backup.Progress) {
 	var stage backup.Stage
 	var m *meter
+	label := func() string {
+		if stage == "" {
+			return what
+		}
+		return what + ": " + string(stage)
+	}
 	if onTerminal(w) {
 		var bar *progressbar.ProgressBar
 		return func(p backup.Progress) {
 			g := gaugeOf(p)
-			if p.Stage != stage {
+			if p.Stage != stage || m == nil {
 				stage, m = p.Stage, newMeter(g)
 				bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w),
-					progressbar.OptionSetDescription(what+": "+string(stage)), progressbar.OptionClearOnFinish(),
+					progressbar.OptionSetDescription(label()), progressbar.OptionClearOnFinish(),
 					progressbar.OptionThrottle(progressEvery/10))
 			}
 			if g.end > 0 {
 				bar.ChangeMax64(int64(g.end))
 			}
-			bar.Describe(what + ": " + string(stage) + ": " + m.text(g))
+			bar.Describe(label() + ": " + m.text(g))
 			if err := bar.Set64(int64(g.at)); err != nil {
 				fmt.Fprintln(w, err)
 			}
 		}
 	}
-	var last time.Time
-	var ended bool
+	last, ended := time.Now(), false
 	return func(p backup.Progress) {
 		now, g := time.Now(), gaugeOf(p)
-		ends := g.end > 0 && g.at >= g.end
-		if p.Stage == stage && now.Sub(last) < progressEvery && (ended || !ends) {
+		begins, ends := p.Stage != stage, g.end > 0 && g.at >= g.end
+		if begins || m == nil {
+			stage, m = p.Stage, newMeter(g)
+		}
+		if !begins && now.Sub(last) < progressEvery && (ended || !ends) {
 			return
 		}
-		if p.Stage != stage {
-			m = newMeter(g)
-		}
-		stage, last, ended = p.Stage, now, ends
-		fmt.Fprintf(w, "%s: %s: %s\n", what, p.Stage, m.text(g))
+		last, ended = now, ends
+		fmt.Fprintf(w, "%s: %s\n", label(), m.text(g))
 	}
 }
 
@@ -219,27 +223,15 @@ func erasedIDs(name string) (map[string]bool, error) {
 	if name == "" {
 		return nil, nil
 	}
-	info, err := os.Stat(name)
+	text, err := readAtMost(name, maxErasedList)
 	if err != nil {
 		return nil, fmt.Errorf("--erased: %w", err)
 	}
-	if info.Size() > maxErasedList {
-		return nil, fmt.Errorf("--erased: %s has %d bytes, at most %d", name, info.Size(), maxErasedList)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("--erased: %w", err)
-	}
-	defer f.Close()
 	ids := map[string]bool{}
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if id := strings.TrimSpace(lines.Text()); id != "" && !strings.HasPrefix(id, "#") {
+	for line := range strings.Lines(string(text)) {
+		if id := strings.TrimSpace(line); id != "" && !strings.HasPrefix(id, "#") {
 			ids[id] = true
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("--erased: read %s: %w", name, err)
 	}
 	return ids, nil
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -20,6 +19,7 @@ import (
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/search"
+	"letterhead/workers/backup"
 )
 
 func projectionsList(e *environment) *cobra.Command {
@@ -166,35 +166,11 @@ const searchOnlyFlag = "search-only"
 // progressEvery is the interval between two reports of progress.
 const progressEvery = time.Second
 
-// progress returns a function that shows progress: a bar on a terminal, or a line per second. It does not count events
-// that another node folds.
+// progress returns a function that shows the progress of folding. It does not count events that another node folds.
 func progress(w io.Writer, what string) func(engine.Progress) {
-	var m *meter
-	text := func(p engine.Progress) string {
-		g := gauge{done: uint64(p.Events), unit: "events", at: uint64(p.Position), end: uint64(p.Target)}
-		if m == nil {
-			m = newMeter(g)
-		}
-		return m.text(g)
-	}
-	if onTerminal(w) {
-		bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-			progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
-		return func(p engine.Progress) {
-			bar.ChangeMax64(max(int64(p.Target), 1))
-			bar.Describe(what + ": " + text(p))
-			if err := bar.Set64(int64(p.Position)); err != nil {
-				fmt.Fprintln(w, err)
-			}
-		}
-	}
-	last, printed := time.Now(), engine.Progress{}
+	show := stages(w, what)
 	return func(p engine.Progress) {
-		line := text(p)
-		if now := time.Now(); p != printed && (now.Sub(last) >= progressEvery || p.Position >= p.Target) {
-			last, printed = now, p
-			fmt.Fprintf(w, "%s: %s\n", what, line)
-		}
+		show(backup.Progress{Done: uint64(p.Events), Position: p.Position, Head: p.Target})
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -127,59 +126,33 @@ func (s *Sweeper) follow(ctx context.Context) error {
 	defer sub.Close()
 	defer s.saveAtLast(ctx)
 
-	reading, stop := context.WithCancel(ctx)
-	var reader sync.WaitGroup
-	defer reader.Wait()
-	defer stop()
-	batches, failed := make(chan eventlog.Batch), make(chan error, 1)
-	reader.Go(func() { failed <- read(reading, sub, batches) })
-	return s.turn(ctx, batches, failed)
-}
-
-// read passes on the log's events. It runs in a separate goroutine because a sweep must not wait for an event.
-func read(ctx context.Context, sub eventlog.Subscription, batches chan<- eventlog.Batch) error {
+	var under eventlog.Batch // events of a batch for which there was no room yet
+	live := false            // until live, most of what looks open has ended further down the log
+	sweepAt, saveAt := time.Now().Add(s.cfg.Every), time.Now().Add(s.cfg.SaveEvery)
 	for {
-		batch, err := sub.Next(ctx)
+		wait, swept := min(time.Until(sweepAt), time.Until(saveAt)), false
+		if len(under.Events) > 0 {
+			err = delay.For(ctx, wait)
+		} else {
+			under, err = eventlog.NextWithin(ctx, sub, wait) // a sweep must not wait for an event
+			swept = under.Live && !live                      // ends what was left behind while no sweeper ran
+		}
+		if err == nil {
+			err = s.fold(&under)
+		}
 		if err != nil {
 			return fmt.Errorf("follow the log: %w", err)
 		}
-		select {
-		case batches <- batch:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// turn folds incoming events and sweeps periodically.
-func (s *Sweeper) turn(ctx context.Context, batches <-chan eventlog.Batch, failed <-chan error) error {
-	sweeps, saves := time.NewTicker(s.cfg.Every), time.NewTicker(s.cfg.SaveEvery)
-	defer sweeps.Stop()
-	defer saves.Stop()
-	var under eventlog.Batch // events of a batch for which there was no room yet
-	live := false            // until live, most of what looks open has ended further down the log
-	for {
-		from := batches
-		if len(under.Events) > 0 {
-			from = nil
-		}
-		swept := false
-		select {
-		case under = <-from:
-			swept = under.Live && !live // ends what was left behind while no sweeper ran
-		case <-sweeps.C:
-			swept = live || len(under.Events) > 0
-		case <-saves.C:
-			s.save(ctx)
-			continue
-		case err := <-failed:
-			return err
-		}
-		if err := s.fold(&under); err != nil {
-			return err
-		}
 		live = live || under.Live
 		s.metrics.note(s.open)
+		if !time.Now().Before(saveAt) {
+			s.save(ctx)
+			saveAt = time.Now().Add(s.cfg.SaveEvery)
+		}
+		if !time.Now().Before(sweepAt) {
+			swept = swept || live || len(under.Events) > 0
+			sweepAt = time.Now().Add(s.cfg.Every)
+		}
 		if swept {
 			s.sweep(ctx)
 			if err := s.fold(&under); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -152,6 +153,28 @@ func readable(version string) bool {
 	_, err := time.Parse(time.DateOnly, date)
 	oldest, _, _ := strings.Cut(oldestStripeVersion, ".")
 	return err == nil && date >= oldest
+}
+
+// CheckEndpoint returns why a webhook endpoint that sends these types of events, of this API version, does not suffice.
+// The version is "" if the endpoint has the default version of the Stripe account.
+func CheckEndpoint(version string, types []string) error {
+	if version != "" && !readable(version) {
+		return fmt.Errorf("its API version is %s: make an endpoint with the version %s or a later one", version,
+			oldestStripeVersion)
+	}
+	if slices.Contains(types, "*") {
+		return nil
+	}
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(readers)) {
+		if !slices.Contains(types, name) && name != "charge.refund.updated" { // its successor is refund.updated
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("it does not send %s", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // reader reads the object of an event.

@@ -186,6 +186,28 @@ func TestFromStripe_EachVersionSinceBasil_IsRead(t *testing.T) {
 	}
 }
 
+func TestCheckEndpoint(t *testing.T) {
+	sent := []string{"checkout.session.completed", "checkout.session.async_payment_succeeded", "checkout.session.async_payment_failed",
+		"invoice.paid", "invoice.payment_failed", "invoice_payment.paid", "refund.created", "refund.updated", "refund.failed",
+		"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn",
+		"charge.dispute.funds_reinstated", "customer.subscription.created", "customer.subscription.updated",
+		"customer.subscription.deleted", "customer.subscription.paused", "customer.subscription.resumed", "payout.paid"}
+	for _, c := range []struct {
+		version string
+		types   []string
+		want    string
+	}{
+		{"2026-10-28.endive", sent, ""},
+		{"", []string{"*"}, ""},
+		{"2025-02-24.acacia", sent, "2025-03-31.basil or a later one"},
+		{"2026-10-28.endive", sent[1:], "does not send checkout.session.completed"},
+	} {
+		if err := billing.CheckEndpoint(c.version, c.types); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %v: %v, want %q", c.version, c.types, err, c.want)
+		}
+	}
+}
+
 // A later version may rename a field. Its events must not be read as if the field were zero.
 func TestFromStripe_FieldIsMissing_ProblemNamesIt(t *testing.T) {
 	for eventType, c := range map[string]struct {

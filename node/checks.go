@@ -62,7 +62,7 @@ func (n *Node) Checks() []Check {
 		}
 		return "not served by this process", nil
 	}}
-	return []Check{
+	checks := []Check{
 		folder,
 		{"schemas", func(context.Context) (string, error) {
 			return fmt.Sprintf("%d event types, every version readable", len(eventschemas.Types())),
@@ -103,6 +103,10 @@ func (n *Node) Checks() []Check {
 		}},
 		listener,
 	}
+	if n.Config.StripeKey != "" {
+		checks = append(checks, Check{"stripe", n.Operations.Billing.CheckEndpoint})
+	}
+	return checks
 }
 
 // checkLog verifies the whole log of a data folder. It only reads the position of the end of a shared log.

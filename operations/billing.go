@@ -209,3 +209,26 @@ func linkedPayment(p *payments.Payment) eventschemas.BillingReported {
 	}
 	return r
 }
+
+// CheckEndpoint asks Stripe for the webhook endpoint of this service, and fails if there is none that suffices.
+func (o *Billing) CheckEndpoint(ctx context.Context) (detail string, err error) {
+	url := o.BaseURL + "/billing/stripe"
+	endpoints, err := o.Stripe.Endpoints(ctx, url)
+	switch {
+	case errors.Is(err, stripeapi.ErrNotAllowed):
+		return "not checked: LETTERHEAD_STRIPE_KEY may not read webhook endpoints", nil
+	case err != nil:
+		return "", err
+	case len(endpoints) == 0:
+		return "", fmt.Errorf("no webhook endpoint of Stripe has the address %s: make one, as docs/billing.md says", url)
+	}
+	for _, e := range endpoints {
+		if err = domain.CheckEndpoint(e.APIVersion, e.Types); err == nil && !e.Enabled {
+			err = errors.New("it is disabled: enable it in Stripe")
+		}
+		if err == nil {
+			return url + " sends events of " + cmp.Or(e.APIVersion, "the Stripe account's API version"), nil
+		}
+	}
+	return "", fmt.Errorf("webhook endpoint %s: %w", url, err)
+}

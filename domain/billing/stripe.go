@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,9 +18,12 @@ import (
 // Stripe is the processor of FromStripe.
 const Stripe = "stripe"
 
-// StripeVersion is the version of Stripe's API whose objects FromStripe reads, and all others of the same release,
-// which is the part after the dot.
-const StripeVersion = "2025-08-27.basil"
+// Versions of Stripe's API. FromStripe reads objects of StripeVersion, of oldestStripeVersion and of all versions after
+// it, as long as they have the fields that it needs. In the oldest, invoices got their present form.
+const (
+	StripeVersion       = "2025-08-27.basil"
+	oldestStripeVersion = "2025-03-31.basil"
+)
 
 // Metadata of Stripe's objects.
 const (
@@ -45,7 +49,7 @@ var ignored = []string{
 	"customer.tax_id.", "customer.subscription.trial_will_end", "customer.subscription.pending_update_applied",
 	"customer.subscription.pending_update_expired", "invoice.created", "invoice.deleted", "invoice.finalized",
 	"invoice.finalization_failed", "invoice.marked_uncollectible", "invoice.overdue", "invoice.payment_action_required",
-	"invoice.payment_succeeded", "invoice.sent", "invoice.upcoming", "invoice.updated", "invoice.voided",
+	"invoice.payment_attempt_required", "invoice.payment_succeeded", "invoice.sent", "invoice.upcoming", "invoice.updated", "invoice.voided",
 	"invoice.will_be_due", "invoiceitem.", "subscription_schedule.", "product.", "price.", "plan.", "coupon.",
 	"promotion_code.", "tax_rate.", "payout.", "balance.", "mandate.", "radar.", "review.", "reporting.", "file.",
 	"payment_link.", "billing_portal.", "account.", "application_fee.", "capability.", "person.", "quote.", "source.",
@@ -53,7 +57,7 @@ var ignored = []string{
 }
 
 // FromStripe reduces an event to a report. It reports false for an event that is known to need no effect. An event that
-// it does not understand, or of another version of the API, becomes a report with a Problem; without a Kind, its ids
+// it does not understand, or of an older version of the API, becomes a report with a Problem; without a Kind, its ids
 // only show what it is about.
 func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 	r = eventschemas.BillingReported{Processor: Stripe, EventID: e.ID, Type: e.Type,
@@ -71,7 +75,7 @@ func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 	if r.Problem != "" {
 		return r, true
 	}
-	read, known := readers[e.Type]
+	reader, known := readers[e.Type]
 	if !known {
 		for _, name := range ignored {
 			if e.Type == name || strings.HasSuffix(name, ".") && strings.HasPrefix(e.Type, name) {
@@ -82,7 +86,10 @@ func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 		return r, true
 	}
 	full := r
-	err := read(&full, e.Object)
+	err := reader.read(&full, e.Object)
+	if missing := missingField(e.Object, reader.fields); missing != "" {
+		err = fmt.Errorf("its field %s is missing; events of the API version %s have it", missing, StripeVersion)
+	}
 	if err == nil && full.Kind == "" {
 		return r, false
 	}
@@ -95,13 +102,13 @@ func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 		r.Problem = limit(fmt.Sprintf(cannotBeUsed, err))
 		keepIDs(&r, &full)
 	}
-	if release(e.APIVersion) != release(StripeVersion) {
+	if !readable(e.APIVersion) {
 		version := e.APIVersion
 		if !isID(version) {
 			version = "another"
 		}
-		r.Problem = fmt.Sprintf("the event has the API version %s; set that of the webhook endpoint to %s",
-			version, StripeVersion)
+		r.Problem = fmt.Sprintf("the event has the API version %s; set that of the webhook endpoint to %s or a later one",
+			version, oldestStripeVersion)
 	}
 	return r, true
 }
@@ -140,37 +147,84 @@ func limit(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "")
 }
 
-// release returns the name of the release of an API version, such as basil.
-func release(version string) string {
-	date, name, named := strings.Cut(version, ".")
-	if !named {
-		return date
-	}
-	return name
+// readable reports whether a version of the API, such as 2025-08-27.basil, is oldestStripeVersion or a later one.
+func readable(version string) bool {
+	date, _, _ := strings.Cut(version, ".")
+	_, err := time.Parse(time.DateOnly, date)
+	oldest, _, _ := strings.Cut(oldestStripeVersion, ".")
+	return err == nil && date >= oldest
 }
 
-var readers = map[string]func(*eventschemas.BillingReported, []byte) error{
-	"checkout.session.completed":               readSession,
-	"checkout.session.async_payment_succeeded": readSession,
-	"checkout.session.async_payment_failed":    readFailedSession,
-	"invoice.paid":                             readInvoice,
-	"invoice.payment_failed":                   readFailedInvoice,
-	"invoice_payment.paid":                     readInvoicePayment,
-	"refund.created":                           readRefund,
-	"refund.updated":                           readRefund,
-	"refund.failed":                            readRefund,
-	"charge.refund.updated":                    readRefund,
-	"charge.dispute.created":                   readDispute,
-	"charge.dispute.updated":                   readDispute,
-	"charge.dispute.closed":                    readDispute,
-	"charge.dispute.funds_withdrawn":           readDispute,
-	"charge.dispute.funds_reinstated":          readDispute,
-	"customer.subscription.created":            readSubscription,
-	"customer.subscription.updated":            readSubscription,
-	"customer.subscription.deleted":            readSubscription,
-	"customer.subscription.paused":             readSubscription,
-	"customer.subscription.resumed":            readSubscription,
+// CheckEndpoint returns why a webhook endpoint that sends these types of events, of this API version, does not suffice.
+// The version is "" if the endpoint has the default version of the Stripe account.
+func CheckEndpoint(version string, types []string) error {
+	if version != "" && !readable(version) {
+		return fmt.Errorf("its API version is %s: make an endpoint with the version %s or a later one", version,
+			oldestStripeVersion)
+	}
+	if slices.Contains(types, "*") {
+		return nil
+	}
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(readers)) {
+		if !slices.Contains(types, name) && name != "charge.refund.updated" { // its successor is refund.updated
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("it does not send %s", strings.Join(missing, ", "))
+	}
+	return nil
 }
+
+// reader reads the object of an event.
+type reader struct {
+	read   func(*eventschemas.BillingReported, []byte) error
+	fields []string // those that the object must have; null is a value
+}
+
+// missingField returns the first of some fields that a JSON object lacks, or "".
+func missingField(object []byte, fields []string) string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(object, &all) != nil {
+		return "" // the reader says so
+	}
+	i := slices.IndexFunc(fields, func(name string) bool { return all[name] == nil })
+	if i < 0 {
+		return ""
+	}
+	return fields[i]
+}
+
+// Readers of the types of events. Each version of the API from oldestStripeVersion to 2026-10-28.endive has their fields.
+var (
+	sold       = reader{readSession, []string{"mode", "payment_status", "amount_total", "currency"}}
+	refunded   = reader{readRefund, []string{"id", "amount", "currency", "status"}}
+	disputed   = reader{readDispute, refunded.fields}
+	subscribed = reader{readSubscription, []string{"id", "status", "customer", "items"}}
+	readers    = map[string]reader{
+		"checkout.session.completed":               sold,
+		"checkout.session.async_payment_succeeded": sold,
+		"checkout.session.async_payment_failed":    {readFailedSession, []string{"mode"}},
+		"invoice.paid":                             {readInvoice, []string{"billing_reason", "amount_paid", "total", "currency", "lines"}},
+		"invoice.payment_failed":                   {readFailedInvoice, []string{"billing_reason"}},
+		"invoice_payment.paid":                     {readInvoicePayment, []string{"invoice", "payment"}},
+		"refund.created":                           refunded,
+		"refund.updated":                           refunded,
+		"refund.failed":                            refunded,
+		"charge.refund.updated":                    refunded,
+		"charge.dispute.created":                   disputed,
+		"charge.dispute.updated":                   disputed,
+		"charge.dispute.closed":                    disputed,
+		"charge.dispute.funds_withdrawn":           disputed,
+		"charge.dispute.funds_reinstated":          disputed,
+		"customer.subscription.created":            subscribed,
+		"customer.subscription.updated":            subscribed,
+		"customer.subscription.deleted":            subscribed,
+		"customer.subscription.paused":             subscribed,
+		"customer.subscription.resumed":            subscribed,
+	}
+)
 
 // ref is a field with the id of another object, or with the whole object.
 type ref string
@@ -353,14 +407,15 @@ func readFailedSession(r *eventschemas.BillingReported, object []byte) error {
 }
 
 type invoiceLine struct {
-	Amount   int64  `json:"amount"`
-	Quantity *int64 `json:"quantity"`
+	Amount   int64       `json:"amount"`
+	Quantity *int64      `json:"quantity"`
+	Decimal  json.Number `json:"quantity_decimal"` // since dahlia; its whole part is the quantity
 	Pricing  struct {
 		Details struct {
 			Price ref `json:"price"`
 		} `json:"price_details"`
 	} `json:"pricing"`
-	Parent struct {
+	Parent *struct {
 		Item struct {
 			Proration bool `json:"proration"`
 		} `json:"subscription_item_details"`
@@ -408,10 +463,19 @@ func invoiceOf(r *eventschemas.BillingReported, object []byte) (i invoice, err e
 func (i *invoice) ofSubscription() bool { return strings.HasPrefix(i.Reason, "subscription") }
 
 // prices returns what is bought. Prorations, and lines that cost nothing, are left out.
-func (i *invoice) prices() (all []eventschemas.BillingPrice) {
+func (i *invoice) prices() (all []eventschemas.BillingPrice, err error) {
 	for _, line := range i.Lines.Data {
-		if line.Amount <= 0 || line.Parent.Item.Proration || line.Parent.InvoiceItem.Proration {
+		if line.Amount <= 0 {
 			continue
+		}
+		if line.Parent == nil {
+			return nil, errors.New("a line has no parent, which says whether it is a proration")
+		}
+		if line.Parent.Item.Proration || line.Parent.InvoiceItem.Proration {
+			continue
+		}
+		if _, fraction, _ := strings.Cut(line.Decimal.String(), "."); strings.Trim(fraction, "0") != "" {
+			return nil, fmt.Errorf("the quantity %s of a line is not a whole number", line.Decimal)
 		}
 		quantity := int64(1)
 		if line.Quantity != nil {
@@ -419,7 +483,7 @@ func (i *invoice) prices() (all []eventschemas.BillingPrice) {
 		}
 		all = append(all, eventschemas.BillingPrice{Price: string(line.Pricing.Details.Price), Quantity: quantity})
 	}
-	return all
+	return all, nil
 }
 
 // readFailedInvoice reads an attempt to pay an invoice that failed.
@@ -428,7 +492,10 @@ func readFailedInvoice(r *eventschemas.BillingReported, object []byte) error {
 	if err != nil || !i.ofSubscription() {
 		return err
 	}
-	r.Kind, r.Attempt, r.Prices = KindFailure, i.Attempts, i.prices()
+	if r.Prices, err = i.prices(); err != nil {
+		return err
+	}
+	r.Kind, r.Attempt = KindFailure, i.Attempts
 	r.Money, err = moneyOf(i.Unpaid, i.Currency)
 	return err
 }
@@ -444,7 +511,9 @@ func readInvoice(r *eventschemas.BillingReported, object []byte) error {
 	if i.Lines.More {
 		return errors.New("the invoice has more lines than a webhook contains. Grant its credits with letterhead credits grant only if letterhead payment show in_… does not find it")
 	}
-	r.Prices = i.prices()
+	if r.Prices, err = i.prices(); err != nil {
+		return err
+	}
 	if len(r.Prices) == 0 && i.Paid == 0 {
 		return nil // a trial
 	}

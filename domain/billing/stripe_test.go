@@ -112,10 +112,10 @@ func TestFromStripe_KeepsOnlyWhatAccountsNeed(t *testing.T) {
 func TestFromStripe_EventsWithoutEffect_AreIgnored(t *testing.T) {
 	for eventType, object := range map[string]string{
 		"charge.succeeded": "{}", "charge.refunded": "{}", "payment_intent.succeeded": "{}", "invoice.payment_succeeded": "{}", "customer.created": "{}",
-		"checkout.session.expired": "{}", "checkout.session.completed": `{"mode":"setup"}`,
+		"checkout.session.expired": "{}", "checkout.session.completed": `{"mode":"setup","payment_status":"no_payment_required","amount_total":null,"currency":null}`,
 		"charge.failed": "{}", "payment_intent.payment_failed": "{}", "checkout.session.async_payment_failed": `{"mode":"subscription"}`,
-		"invoice.payment_failed": `{"id":"in_1","customer":"cus_1","billing_reason":"manual"}`,                                           // of another product
-		"invoice.paid":           `{"id":"in_1","billing_reason":"subscription_create","amount_paid":0,"lines":{"data":[{"amount":0}]}}`, // a trial
+		"invoice.payment_failed": `{"id":"in_1","customer":"cus_1","billing_reason":"manual"}`,                                                                      // of another product
+		"invoice.paid":           `{"id":"in_1","billing_reason":"subscription_create","amount_paid":0,"total":0,"currency":"eur","lines":{"data":[{"amount":0}]}}`, // a trial
 	} {
 		if got, ok := billing.FromStripe(event(eventType, object)); ok {
 			t.Errorf("%s becomes %+v, want none", eventType, got)
@@ -130,7 +130,7 @@ func TestFromStripe_EventsThatCannotBeUsed_HaveAProblem(t *testing.T) {
 		want  string
 	}{
 		{event("treasury.transaction.created", "{}"), "", "unknown"},
-		{event("refund.created", `{"id":1}`), "", "not a refund"},
+		{event("refund.created", strings.Replace(refund, `"re_1"`, "1", 1)), "", "not a refund"},
 		{event("refund.created", `nonsense`), "", "not a refund"},
 		{event("refund.created", `{"id":"re_1","status":"succeeded","amount":1,"currency":"eur"}`), "", "missing"},
 		{event("refund.created", strings.Replace(refund, "490", "-490", 1)), "", "out of range"},
@@ -145,7 +145,10 @@ func TestFromStripe_EventsThatCannotBeUsed_HaveAProblem(t *testing.T) {
 		{event("invoice.paid", strings.Replace(invoice, `"proration":false`, `"proration":true`, 1)), "", "only prorations. Grant its credits with letterhead credits grant only if letterhead payment show in_… does not find it"},
 		{event("invoice.paid", strings.Replace(invoice, `1500`, `15000`, 1)), "", "more than its total"},
 		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "2020-08-27", Created: 1795000000, Object: []byte(refund)}, "refund", "API version 2020-08-27"},
-		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "2025-12-01.cilantro", Created: 1795000000, Object: []byte(refund)}, "refund", "cilantro"},
+		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "2025-02-24.acacia", Created: 1795000000, Object: []byte(refund)}, "refund", "2025-03-31.basil or a later one"},
+		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "latest", Created: 1795000000, Object: []byte(refund)}, "refund", "API version latest"},
+		{event("invoice.paid", strings.Replace(invoice, `"quantity":1`, `"quantity":1,"quantity_decimal":"1.5"`, 1)), "", "the quantity 1.5 of a line is not a whole number"},
+		{event("invoice.paid", strings.Replace(invoice, `"parent":{"subscription_item_details":{"proration":false}}`, `"parent":null`, 1)), "", "a line has no parent"},
 		{billing.StripeEvent{ID: "", Type: "refund.created", APIVersion: billing.StripeVersion, Object: []byte(refund)}, "", "no usable id"},
 		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", Created: -1, APIVersion: billing.StripeVersion, Object: []byte(refund)}, "", "no usable time"},
 	} {
@@ -154,15 +157,85 @@ func TestFromStripe_EventsThatCannotBeUsed_HaveAProblem(t *testing.T) {
 			t.Errorf("%s %s becomes %+v, %t, want kind %q and a problem with %q", c.event.Type, c.event.Object, got, ok, c.kind, c.want)
 		}
 	}
-	if got, ok := billing.FromStripe(billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "2025-03-31.basil", Created: 1795000000, Object: []byte(refund)}); !ok || got.Problem != "" {
-		t.Errorf("an event of another version of the same release becomes %+v", got)
+}
+
+// releases are versions of Stripe's API that its libraries for Node.js pin: 18.0.0, 18.5.0, 19.3.1, 20.4.1, 21.0.1, 22.3.0,
+// 22.6.2 and 23.1.0. Their types have all fields of the objects in this file.
+var releases = []string{"2025-03-31.basil", "2025-08-27.basil", "2025-10-29.clover", "2026-02-25.clover", "2026-03-25.dahlia",
+	"2026-06-24.dahlia", "2026-08-26.dahlia", "2026-10-28.endive"}
+
+func TestFromStripe_EachVersionSinceBasil_IsRead(t *testing.T) {
+	withDecimals := strings.ReplaceAll(invoice, `"quantity":1`, `"quantity":1,"quantity_decimal":"1.000"`)
+	for _, version := range releases {
+		objects := map[string]string{
+			"checkout.session.completed": session, "checkout.session.async_payment_failed": session, "invoice.paid": invoice,
+			"invoice.payment_failed": invoice, "invoice_payment.paid": invoicePayment, "refund.created": refund,
+			"charge.dispute.created": dispute, "customer.subscription.updated": subscription,
+		}
+		if version >= "2026-03-25.dahlia" {
+			objects["invoice.paid"], objects["invoice.payment_failed"] = withDecimals, withDecimals
+		}
+		for eventType, object := range objects {
+			e := event(eventType, object)
+			want, _ := billing.FromStripe(e)
+			e.APIVersion = version
+			if got, ok := billing.FromStripe(e); !ok || got.Problem != "" || got.Kind == "" || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s of %s becomes %+v, %t, want %+v", eventType, version, got, ok, want)
+			}
+		}
+	}
+}
+
+func TestCheckEndpoint(t *testing.T) {
+	sent := []string{"checkout.session.completed", "checkout.session.async_payment_succeeded", "checkout.session.async_payment_failed",
+		"invoice.paid", "invoice.payment_failed", "invoice_payment.paid", "refund.created", "refund.updated", "refund.failed",
+		"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn",
+		"charge.dispute.funds_reinstated", "customer.subscription.created", "customer.subscription.updated",
+		"customer.subscription.deleted", "customer.subscription.paused", "customer.subscription.resumed", "payout.paid"}
+	for _, c := range []struct {
+		version string
+		types   []string
+		want    string
+	}{
+		{"2026-10-28.endive", sent, ""},
+		{"", []string{"*"}, ""},
+		{"2025-02-24.acacia", sent, "2025-03-31.basil or a later one"},
+		{"2026-10-28.endive", sent[1:], "does not send checkout.session.completed"},
+	} {
+		if err := billing.CheckEndpoint(c.version, c.types); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %v: %v, want %q", c.version, c.types, err, c.want)
+		}
+	}
+}
+
+// A later version may rename a field. Its events must not be read as if the field were zero.
+func TestFromStripe_FieldIsMissing_ProblemNamesIt(t *testing.T) {
+	for eventType, c := range map[string]struct {
+		object string
+		fields []string
+	}{
+		"checkout.session.completed":    {session, []string{"mode", "payment_status", "amount_total", "currency"}},
+		"invoice.paid":                  {invoice, []string{"billing_reason", "amount_paid", "total", "currency", "lines"}},
+		"invoice.payment_failed":        {invoice, []string{"billing_reason"}},
+		"invoice_payment.paid":          {invoicePayment, []string{"invoice", "payment"}},
+		"refund.created":                {refund, []string{"id", "amount", "currency", "status"}},
+		"charge.dispute.closed":         {dispute, []string{"id", "amount", "currency", "status"}},
+		"customer.subscription.updated": {subscription, []string{"id", "status", "customer", "items"}},
+	} {
+		for _, field := range c.fields {
+			e := event(eventType, strings.Replace(c.object, `"`+field+`":`, `"new_`+field+`":`, 1))
+			e.APIVersion = "2027-01-27.fennel"
+			if got, ok := billing.FromStripe(e); !ok || got.Kind != "" || !strings.Contains(got.Problem, "its field "+field+" is missing") {
+				t.Errorf("%s without %s becomes %+v, %t, want a problem that names the field", eventType, field, got, ok)
+			}
+		}
 	}
 }
 
 func TestFromStripe_SessionInUnknownState_HasAProblem(t *testing.T) {
 	for _, c := range []struct{ name, object, problem string }{
 		{"status", strings.Replace(session, `"payment_status":"paid"`, `"payment_status":"partially_paid"`, 1), "its payment_status is unknown"},
-		{"no status", strings.Replace(session, `"payment_status":"paid",`, "", 1), "its payment_status is unknown"},
+		{"no status", strings.Replace(session, `"payment_status":"paid",`, "", 1), "its field payment_status is missing"},
 		{"mode", strings.Replace(session, `"mode":"payment"`, `"mode":"invoice"`, 1), "its mode is unknown"},
 	} {
 		r, ok := billing.FromStripe(event("checkout.session.completed", c.object))

@@ -46,6 +46,8 @@ var (
 	ErrNotEvent = errors.New("the body is not an event")
 	// ErrNoKey means that no key of the API is configured.
 	ErrNoKey = errors.New("no key of Stripe is configured: set LETTERHEAD_STRIPE_KEY")
+	// ErrNotAllowed means that the key is a restricted one that lacks a permission.
+	ErrNotAllowed = errors.New("the key of Stripe lacks the permission")
 )
 
 // Config of a Client.
@@ -200,4 +202,36 @@ func (c *Client) Portal(ctx context.Context, customer, returnURL string) (string
 		return "", fmt.Errorf("create a session of the customer portal: %w", err)
 	}
 	return s.URL, nil
+}
+
+// Endpoint is a webhook endpoint.
+type Endpoint struct {
+	Enabled    bool
+	APIVersion string // "" for the default version of the Stripe account
+	Types      []string
+}
+
+// maxEndpoints is more than Stripe allows in one mode of an account.
+const maxEndpoints = 100
+
+// Endpoints returns the webhook endpoints with this URL. Errors: ErrNoKey, ErrNotAllowed, and the errors of Stripe's
+// library.
+func (c *Client) Endpoints(ctx context.Context, url string) (all []Endpoint, err error) {
+	if c.api == nil {
+		return nil, ErrNoKey
+	}
+	params := &stripe.WebhookEndpointListParams{ListParams: stripe.ListParams{Limit: stripe.Int64(maxEndpoints), Single: true}}
+	for e, err := range c.api.V1WebhookEndpoints.List(ctx, params) {
+		var refused *stripe.Error
+		if errors.As(err, &refused) && refused.HTTPStatusCode == http.StatusForbidden {
+			return nil, ErrNotAllowed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list webhook endpoints: %w", err)
+		}
+		if e.URL == url {
+			all = append(all, Endpoint{Enabled: e.Status == "enabled", APIVersion: e.APIVersion, Types: e.EnabledEvents})
+		}
+	}
+	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -207,5 +208,37 @@ func TestSessions_StripeMock_AcceptsRequests(t *testing.T) {
 	}
 	if address, err := c.Portal(t.Context(), "cus_1", "https://example.com/back"); err != nil || address == "" {
 		t.Errorf("the customer portal: %q, %v", address, err)
+	}
+}
+
+func TestEndpoints_OfTheService_AreListed(t *testing.T) {
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/v1/webhook_endpoints" || r.Header.Get("Authorization") != "Bearer rk_test_1" {
+			t.Errorf("%s %s, header %v", r.Method, r.URL, r.Header)
+		}
+		w.WriteHeader(status)
+		if status != http.StatusOK {
+			fmt.Fprint(w, `{"error":{"type":"invalid_request_error","message":"The provided key does not have the required permissions"}}`)
+			return
+		}
+		fmt.Fprint(w, `{"object":"list","has_more":false,"data":[
+			{"id":"we_1","url":"https://shop.example.com/hook","status":"enabled","api_version":"2026-10-28.endive","enabled_events":["*"]},
+			{"id":"we_2","url":"https://brands.example.com/billing/stripe","status":"enabled","api_version":"2026-10-28.endive","enabled_events":["invoice.paid"]},
+			{"id":"we_3","url":"https://brands.example.com/billing/stripe","status":"disabled","api_version":null,"enabled_events":["*"]}]}`)
+	}))
+	defer server.Close()
+	c := stripeapi.New(stripeapi.Config{Key: "rk_test_1", URL: server.URL})
+	got, err := c.Endpoints(t.Context(), "https://brands.example.com/billing/stripe")
+	want := []stripeapi.Endpoint{{Enabled: true, APIVersion: "2026-10-28.endive", Types: []string{"invoice.paid"}}, {Types: []string{"*"}}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("endpoints %+v, %v, want %+v", got, err, want)
+	}
+	status = http.StatusForbidden
+	if _, err := c.Endpoints(t.Context(), "https://brands.example.com/billing/stripe"); !errors.Is(err, stripeapi.ErrNotAllowed) {
+		t.Errorf("a key without the permission: %v", err)
+	}
+	if _, err := stripeapi.New(stripeapi.Config{}).Endpoints(t.Context(), ""); !errors.Is(err, stripeapi.ErrNoKey) {
+		t.Errorf("without a key: %v", err)
 	}
 }

@@ -14,10 +14,11 @@ import (
 )
 
 func (x *exchange) listAccounts() error {
-	q := x.query("q", "plan", "status", "sort", "as_of", "limit", "cursor")
+	q := x.query("q", "plan", "status", "from", "to", "sort", "as_of", "limit", "cursor")
 	s := accounts.Selection{Plan: plan.ID(q.text("plan")), Status: account.Status(q.oneOf("status",
 		string(account.Active), string(account.Suspended), string(account.Closed)))}
 	s.Sort, s.Descending = q.order(accounts.Sorts)
+	s.From, s.Until = q.period()
 	limit, last, at, text := q.limit(), after[accounts.Account](q), q.moment(x.api.Now()), q.searched()
 	if q.err != nil {
 		return q.err
@@ -242,8 +243,8 @@ func (x *exchange) changePlan(id string, in struct {
 }
 
 func (x *exchange) suspendAccount(id string) error {
-	reason, err := x.reason("operator")
-	if err != nil {
+	reason, err := x.reason("")
+	if err := cmp.Or(err, commands.CheckGiven(reason)); err != nil {
 		return err
 	}
 	done, err := x.api.Writer.Suspend(x.ctx, commands.SuspendAccount{Request: x.by(), AccountID: id, Reason: reason})

@@ -2,30 +2,59 @@ package adminapi
 
 import (
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
+	"letterhead/domain/account"
 	"letterhead/domain/brand"
+	"letterhead/projections/accounts"
 	"letterhead/projections/actions"
 	"letterhead/projections/failures"
 )
 
 // listActions answers GET /admin/actions, the newest first.
 func (x *exchange) listActions() error {
-	q := x.query("actor", "stream", "limit", "cursor")
+	q := x.query("actor", "stream", "from", "to", "limit", "cursor")
 	f, limit, before := actions.Filter{Actor: q.text("actor"), Stream: q.text("stream")}, q.limit(), q.before()
-	if err := x.read(q, actions.Name); err != nil {
+	f.From, f.Until = q.period()
+	if err := x.read(q, actions.Name, accounts.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Actions.List(x.ctx, f, before, limit+1)
 	if err != nil {
 		return err
 	}
-	named := make([]Action, len(rows))
-	var ids []string
+	named, subjects := make([]Action, len(rows)), make([]string, len(rows))
+	names := actorNames(x, rows, func(a *actions.Action) string { return a.Actor })
 	for i, a := range rows {
-		named[i].Action = a
-		if id, ok := strings.CutPrefix(a.Actor, "operator:"); ok && allows(x.token.Scope, everything) {
+		subjects[i], _ = strings.CutPrefix(a.Stream, account.StreamPrefix)
+		named[i] = Action{Action: a, What: Words(a.Type), ActorName: names[a.Actor]}
+	}
+	accountNames, err := x.accountNames(subjects)
+	if err != nil {
+		return err
+	}
+	for i := range named {
+		named[i].AccountName = accountNames[subjects[i]]
+	}
+	return x.answer(http.StatusOK,
+		pageBefore("actions", named, limit, func(a *Action) uint64 { return a.Position }))
+}
+
+// Words returns the type of an event in words: that of CreditsGranted is Credits granted.
+func Words(eventType string) string {
+	return eventType[:1] + strings.ToLower(capitals.ReplaceAllString(eventType[1:], " $0"))
+}
+
+var capitals = regexp.MustCompile("[A-Z]")
+
+// actorNames returns the names of the operators who caused some rows by their actors, if the token may list tokens.
+// Without the names, the answer has their ids.
+func actorNames[T any](x *exchange, rows []T, actor func(*T) string) map[string]string {
+	actors, ids := map[string]string{}, []string(nil)
+	for i := range rows {
+		if id, ok := strings.CutPrefix(actor(&rows[i]), "operator:"); ok && allows(x.token.Scope, everything) {
 			ids = append(ids, id)
 		}
 	}
@@ -34,21 +63,46 @@ func (x *exchange) listActions() error {
 		x.api.Logger.WarnContext(x.ctx, "the names of operators cannot be read; the answer has their ids",
 			"request_id", x.ID, "error", err)
 	}
-	for i := range named {
-		named[i].ActorName = names[strings.TrimPrefix(named[i].Actor, "operator:")]
+	for id, name := range names {
+		actors["operator:"+id] = name
 	}
-	return x.answer(http.StatusOK,
-		pageBefore("actions", named, limit, func(a *Action) uint64 { return a.Position }))
+	return actors
+}
+
+// accountNames returns the names of the accounts that some ids have, by these.
+func (x *exchange) accountNames(ids []string) (map[string]string, error) {
+	keys := make([]any, len(ids))
+	for i, id := range ids {
+		keys[i] = id
+	}
+	known, err := x.api.Accounts.Find(x.ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	var rows []accounts.Account
+	for id, a := range known {
+		if id == a.ID {
+			rows = append(rows, *a)
+		}
+	}
+	held, err := x.names(rows)
+	names := map[string]string{}
+	for _, a := range rows {
+		names[a.ID] = held[a.Holder]
+	}
+	return names, err
 }
 
 // listFailures answers GET /admin/crawls/failures, the newest first.
 func (x *exchange) listFailures() error {
-	q := x.query("outcome", "limit", "cursor")
-	outcome, limit, before := q.oneOf("outcome", brand.Failures...), q.limit(), q.before()
+	q := x.query("outcome", "domain", "from", "to", "limit", "cursor")
+	f := failures.Filter{Outcome: q.oneOf("outcome", brand.Failures...), Domain: q.domain()}
+	f.From, f.Until = q.period()
+	limit, before := q.limit(), q.before()
 	if err := x.read(q, failures.Name); err != nil {
 		return err
 	}
-	rows, err := x.api.Failures.List(x.ctx, outcome, before, limit+1)
+	rows, err := x.api.Failures.List(x.ctx, f, before, limit+1)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func TestAccount_WholeLife(t *testing.T) {
 	if got.Account.Status != "closed" || got.Account.Name != "" {
 		t.Errorf("closed: %+v", got)
 	}
-	s.post(path+"/suspend", "").rejected(http.StatusConflict, "closed")
+	s.post(path+"/suspend", `{"reason":"test"}`).rejected(http.StatusConflict, "closed")
 }
 
 func TestNotices_SetShownAndErased(t *testing.T) {
@@ -182,7 +182,7 @@ func TestIdempotencyKey_Repeated_DoesNothingTwice(t *testing.T) {
 	other.key = ""
 	s.send(other).rejected(http.StatusBadRequest, "Idempotency-Key")
 
-	grant := request{method: "POST", path: "/admin/accounts/" + first.Account.ID + "/grants", body: `{"kind":"adjustment","credits":10}`, key: "grant"}
+	grant := request{method: "POST", path: "/admin/accounts/" + first.Account.ID + "/grants", body: `{"kind":"adjustment","credits":10,"reason":"test"}`, key: "grant"}
 	for range 3 {
 		var m movement
 		if s.send(grant).want(http.StatusOK, &m); m.Balance != 60 {
@@ -192,7 +192,7 @@ func TestIdempotencyKey_Repeated_DoesNothingTwice(t *testing.T) {
 	// A rejected request leaves its key free.
 	rejected := request{method: "POST", path: grant.path, body: `{"kind":"adjustment","credits":-1}`, key: "free"}
 	s.send(rejected).rejected(http.StatusBadRequest, "positive")
-	rejected.body = `{"kind":"adjustment","credits":1}`
+	rejected.body = `{"kind":"adjustment","credits":1,"reason":"test"}`
 	s.send(rejected).want(http.StatusOK, nil)
 	// The key of one token is not that of another.
 	grant.token = s.tok[operator.Finance]
@@ -221,7 +221,7 @@ func TestIdempotencyKey_ReusedAfterItsWindow(t *testing.T) {
 	if s.get("/admin/accounts").want(http.StatusOK, &all); len(all.Accounts) != 2 {
 		t.Errorf("%d accounts, want 2", len(all.Accounts))
 	}
-	adjust := request{method: "POST", path: "/admin/accounts/" + first.Account.ID + "/grants", body: `{"kind":"adjustment","credits":10}`, key: "adjust"}
+	adjust := request{method: "POST", path: "/admin/accounts/" + first.Account.ID + "/grants", body: `{"kind":"adjustment","credits":10,"reason":"test"}`, key: "adjust"}
 	for range 2 {
 		var m movement
 		if s.send(adjust).want(http.StatusOK, &m); m.Balance != 60 {
@@ -348,7 +348,7 @@ func TestBrand_Overridden_Withdrawn(t *testing.T) {
 	s := start(t)
 	s.get("/admin/brands/acme.com").rejected(http.StatusNotFound, "acme.com")
 	s.get("/admin/brands/not_a_domain").rejected(http.StatusBadRequest, "")
-	s.send(request{method: "PUT", path: "/admin/brands/acme.com/overrides/name", body: `{"value":"Acme"}`}).rejected(http.StatusNotFound, "acme.com")
+	s.send(request{method: "PUT", path: "/admin/brands/acme.com/overrides/name", body: `{"value":"Acme","reason":"test"}`}).rejected(http.StatusNotFound, "acme.com")
 	var crawl, again struct {
 		CrawlID string `json:"crawl_id"`
 		Joined  bool
@@ -411,7 +411,7 @@ func TestBadInput_NamesTheChange(t *testing.T) {
 		{"GET", "/admin/accounts/" + id + "/ledger?cursor=-1", "", "cursor", 400},
 		{"GET", "/admin/accounts/" + id + "/ledger?payment_id=%00", "", "UTF-8", 400},
 		{"GET", "/admin/accounts/" + id + "/statements/2026", "", "month", 400},
-		{"POST", "/admin/accounts/" + id + "/reversals", `{"request_id":"none"}`, "not charged", 404},
+		{"POST", "/admin/accounts/" + id + "/reversals", `{"request_id":"none","reason":"test"}`, "not charged", 404},
 		{"POST", "/admin/accounts/" + id + "/close", `{"force":true}`, "force", 400},
 		{"PUT", "/admin/accounts/" + id + "/plan", `{"plan":"gold"}`, "gold", 400},
 	} {

@@ -20,9 +20,6 @@ import (
 
 // Parts of answers, for the clients in this program.
 type (
-	Payment         = payments.Payment
-	LedgerEntry     = ledger.Entry
-	Report          = inbox.Report
 	Outstanding     = accounts.Outstanding
 	Brand           = brands.Listed
 	BrandHistory    = brands.Past
@@ -36,6 +33,28 @@ type (
 	IssuedKey       = operations.Key
 	SignInEmail     = commands.Email
 )
+
+// EntryTypes returns the types of entries of the ledger.
+func EntryTypes() []string { return ledger.Types() }
+
+// Payment is a payment with the name of its account.
+type Payment struct {
+	payments.Payment
+	AccountName string `json:"account_name,omitempty"`
+}
+
+// Report is a report of a payment processor with the name of its account.
+type Report struct {
+	inbox.Report
+	AccountName string `json:"account_name,omitempty"`
+}
+
+// LedgerEntry is an entry of the ledger in words, with the name of the operator who caused it, for those who may list
+// tokens.
+type LedgerEntry struct {
+	ledger.Line
+	ActorName string `json:"actor_name,omitempty"`
+}
 
 // Account is an account, as it is or as it was.
 type Account struct {
@@ -81,10 +100,13 @@ type Key struct {
 	Provisional bool `json:"provisional,omitempty"`
 }
 
-// Action is an action with the name of its operator, for those who may list tokens.
+// Action is an action in words, with the name of its operator, for those who may list tokens, and that of the account
+// that it is about.
 type Action struct {
 	actions.Action
-	ActorName string `json:"actor_name,omitempty"`
+	What        string `json:"what"`
+	ActorName   string `json:"actor_name,omitempty"`
+	AccountName string `json:"account_name,omitempty"`
 }
 
 // ReportEvent is an event of a report's stream, as it is stored.

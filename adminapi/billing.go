@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/billing"
 	"letterhead/internal/eventlog"
 	"letterhead/operations"
+	"letterhead/projections/accounts"
 	"letterhead/projections/inbox"
 	"letterhead/projections/payments"
 )
@@ -55,13 +56,26 @@ const maxReportEvents = 256
 var errEnough = errors.New("the first events of a report are enough")
 
 func (x *exchange) listInbox() error {
-	q := x.query("state", "limit")
-	wanted, limit := q.oneOf("state", billing.Inbox, billing.Waiting, inbox.Undecided), q.limit()
-	if err := x.read(q, inbox.Name); err != nil {
+	q := x.query("state", "from", "to", "limit")
+	s, limit := inbox.Selection{State: q.oneOf("state", billing.Inbox, billing.Waiting, inbox.Undecided)}, q.limit()
+	s.From, s.Until = q.period()
+	if err := x.read(q, inbox.Name, accounts.Name); err != nil {
 		return err
 	}
-	shown, total, err := x.api.Inbox.List(x.ctx, wanted, limit)
-	return x.reply(map[string]any{"reports": append([]inbox.Report{}, shown...), "total": total}, err)
+	rows, total, err := x.api.Inbox.List(x.ctx, s, limit)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].AccountID
+	}
+	names, err := x.accountNames(ids)
+	shown := make([]Report, len(rows))
+	for i, r := range rows {
+		shown[i] = Report{r, names[r.AccountID]}
+	}
+	return x.reply(map[string]any{"reports": shown, "total": total}, err)
 }
 
 // showReport answers GET /admin/billing/inbox/{id} for a report in any state.

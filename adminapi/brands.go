@@ -16,9 +16,9 @@ import (
 )
 
 func (x *exchange) listBrands() error {
-	q := x.query("status", "claimed", "without_logo", "sort", "limit", "cursor")
+	q := x.query("domain", "status", "claimed", "without_logo", "sort", "limit", "cursor")
 	s := brands.Selection{Status: q.oneOf("status", "ready", "partial", "failed"), Claimed: q.flag("claimed"),
-		WithoutLogo: q.flag("without_logo")}
+		WithoutLogo: q.flag("without_logo"), Domain: q.domain()}
 	s.Sort, s.Descending = q.order(brands.Sorts)
 	limit, last := q.limit(), after[brands.Listed](q)
 	if err := x.read(q, brands.Name); err != nil {
@@ -128,6 +128,9 @@ func (x *exchange) overrideField(in struct {
 }) error {
 	if in.Value == nil {
 		return invalid("The field value is needed.")
+	}
+	if err := commands.CheckGiven(in.Reason); err != nil {
+		return err
 	}
 	field := x.request.PathValue("field")
 	return x.decideBrand(func(ctx context.Context, domain string) error {

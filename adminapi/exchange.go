@@ -36,6 +36,7 @@ type exchange struct {
 	operation *operation
 	token     *operators.Token
 	local     bool // the request is one of the command line
+	anyLimit  bool // pages of listings may have any size
 	body      []byte
 	key       string // Idempotency-Key
 	problem   *problem

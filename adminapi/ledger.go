@@ -21,9 +21,12 @@ import (
 )
 
 func (x *exchange) getLedger(id string) error {
-	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "order", "limit", "cursor")
+	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "domain", "credits", "order", "limit", "cursor")
 	f := ledger.Filter{Type: q.oneOf("type", ledger.Types()...), PaymentID: q.text("payment_id"),
-		RequestID: q.text("request_id"), KeyID: q.text("key")}
+		RequestID: q.text("request_id"), KeyID: q.text("key"), Credits: q.flag("credits")}
+	if domain := q.text("domain"); domain != "" {
+		f.OfDomain(domain)
+	}
 	f.From, f.Until = q.period()
 	newest := q.oneOf("order", "oldest", "newest") == "newest"
 	limit := q.limit()
@@ -41,7 +44,7 @@ func (x *exchange) getLedger(id string) error {
 	if err := x.read(q, ledger.Name); err != nil {
 		return err
 	}
-	entries := []ledger.Entry{}
+	var entries []ledger.Entry
 	out := map[string]any{}
 	if newest {
 		latest, next, err := x.api.Ledger.Latest(x.ctx, id, f, limit)
@@ -51,8 +54,7 @@ func (x *exchange) getLedger(id string) error {
 		if next > 0 {
 			out["next_cursor"] = strconv.FormatUint(next, 10)
 		}
-		out["entries"] = append(entries, latest...)
-		return x.answer(http.StatusOK, out)
+		return x.answerEntries(out, latest)
 	}
 	f.Limit = limit + 1 // one more shows that there are more
 	for e, err := range x.api.Ledger.Entries(x.ctx, id, f) {
@@ -65,7 +67,20 @@ func (x *exchange) getLedger(id string) error {
 		}
 		entries = append(entries, e)
 	}
-	out["entries"] = entries
+	return x.answerEntries(out, entries)
+}
+
+func (x *exchange) answerEntries(out map[string]any, entries []ledger.Entry) error {
+	lines, err := ledger.Lines(x.ctx, x.api.Names, entries)
+	if err != nil {
+		return err
+	}
+	shown := make([]LedgerEntry, len(lines))
+	names := actorNames(x, entries, func(e *ledger.Entry) string { return e.Actor })
+	for i := range lines {
+		shown[i] = LedgerEntry{lines[i], names[lines[i].Actor]}
+	}
+	out["entries"] = shown
 	return x.answer(http.StatusOK, out)
 }
 

@@ -115,7 +115,7 @@ func (x *exchange) someAccounts(s accounts.Selection, text string, at time.Time,
 				}
 				a.Plan, a.Status, a.Balance, a.Revision = past.Plan, past.Status, past.Last.Balance, past.Last.Revision
 			}
-			if (s.Plan == "" || a.Plan == s.Plan) && (s.Status == "" || a.Status == s.Status) {
+			if (s.Plan == "" || a.Plan == s.Plan) && (s.Status == "" || a.Status == s.Status) && s.Opened(a) {
 				all = append(all, a)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/web"
+	"letterhead/projections/accounts"
 	"letterhead/projections/payments"
 )
 
@@ -121,12 +122,16 @@ func (x *exchange) refundPayment(id string, in refund) error {
 
 func (x *exchange) reverseRequest(id string, in struct {
 	RequestID string `json:"request_id"`
+	Reason    string `json:"reason"`
 }) error {
 	if err := checkID("request_id", in.RequestID); err != nil || in.RequestID == "" {
 		return errors.Join(err,
 			invalid("The field request_id is the X-Request-Id of the answer whose charges are reversed."))
 	}
-	charges, repeated, err := x.api.Operations.Charges.ReverseRequest(x.ctx, x.by(), id, in.RequestID)
+	if err := commands.CheckGiven(in.Reason); err != nil {
+		return err
+	}
+	charges, repeated, err := x.api.Operations.Charges.ReverseRequest(x.ctx, x.by(), id, in.RequestID, in.Reason)
 	if err != nil {
 		return err
 	}
@@ -136,20 +141,30 @@ func (x *exchange) reverseRequest(id string, in struct {
 }
 
 func (x *exchange) listPayments() error {
-	q := x.query("account", "kind", "state", "sort", "limit", "cursor")
+	q := x.query("account", "kind", "state", "from", "to", "sort", "limit", "cursor")
 	s := payments.Selection{AccountID: q.text("account"), Kind: q.oneOf("kind", commands.OperatorGrants...)}
 	s.State = payments.State(q.oneOf("state", string(payments.Paid), string(payments.PartlyRefunded),
 		string(payments.Refunded)))
 	s.Sort, s.Descending = q.order(payments.Sorts)
+	s.From, s.Until = q.period()
 	limit, last := q.limit(), after[payments.Payment](q)
-	if err := x.read(q, payments.Name); err != nil {
+	if err := x.read(q, payments.Name, accounts.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Payments.List(x.ctx, s, last, limit+1)
 	if err != nil {
 		return err
 	}
-	return x.reply(page("payments", q, rows, limit, asItIs))
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].AccountID
+	}
+	names, err := x.accountNames(ids)
+	if err != nil {
+		return err
+	}
+	return x.reply(page("payments", q, rows, limit,
+		func(p *payments.Payment) any { return Payment{*p, names[p.AccountID]} }))
 }
 
 func (x *exchange) getPayment() error {

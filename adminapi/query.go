@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"letterhead/domain/books"
+	"letterhead/domain/brand"
 	"letterhead/internal/web"
 )
 
@@ -27,14 +28,14 @@ const timeLayout = time.RFC3339Nano
 // parameters are the query of a request. An error is kept until it is asked for.
 type parameters struct {
 	values url.Values
-	local  bool // of the command line, whose pages may have any size
+	local  bool // pages may have any size
 	err    error
 }
 
 // query parses the query, whose parameters must be among the named ones.
 func (x *exchange) query(names ...string) *parameters {
 	q := parseQuery(x.request.URL.RawQuery, names...)
-	q.local = x.local
+	q.local = x.local || x.anyLimit
 	return q
 }
 
@@ -131,6 +132,15 @@ func (q *parameters) period() (from, until time.Time) {
 		q.err = invalid("The parameter from is after the parameter to.")
 	}
 	return from, until
+}
+
+// domain returns the parameter domain, which selects the domains that have it in them. Of a URL or an address, it is the
+// domain.
+func (q *parameters) domain() string {
+	if id, err := brand.ParseIdentifier(q.text("domain")); err == nil && id.Kind == brand.Domain {
+		return id.Domain
+	}
+	return strings.ToLower(strings.TrimSpace(q.text("domain")))
 }
 
 func (q *parameters) moment(now time.Time) Moment {

@@ -256,7 +256,7 @@ func TestReports_PaymentGrantedByHand_IsKnown(t *testing.T) {
 func (s *service) openReports() []inbox.Report {
 	s.t.Helper()
 	s.must(s.node.Operations.Reads.Folded(s.t.Context(), inbox.Name))
-	all, _, err := s.node.Models.Inbox.List(s.t.Context(), "", 1000)
+	all, _, err := s.node.Models.Inbox.List(s.t.Context(), inbox.Selection{}, 1000)
 	s.must(err)
 	return all
 }

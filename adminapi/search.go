@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"letterhead/domain/operator"
+	"letterhead/faults"
 	"letterhead/internal/accountnames"
 	"letterhead/projections/accounts"
 	"letterhead/projections/ledger"
@@ -107,37 +108,46 @@ func (x *exchange) matching(text string) (found []accounts.Account, names map[st
 	return found[:min(len(found), maxMatches)], names, more, nil
 }
 
-// search answers GET /admin/search.
+// search answers GET /admin/search. Read models that are being built leave out their kinds of hits, which missing names.
 func (x *exchange) search() error {
 	q := x.query("q")
 	text := q.searched()
 	if text == "" && q.err == nil {
 		q.err = invalid("The parameter q is needed: a name, an e-mail address, a domain or an id.")
 	}
-	if err := x.read(q, ledger.Name, payments.Name, operators.Name); err != nil {
-		return err
+	if q.err != nil {
+		return q.err
 	}
-	found, names, more, err := x.matching(text)
-	if err != nil {
-		return err
-	}
-	hits, err := x.identified(text, names)
-	if err != nil {
-		return err
+	var found []accounts.Account
+	var names map[string]string
+	var more bool
+	hits, missing := []Hit{}, []string{}
+	for _, kind := range []struct {
+		name string
+		find func() error
+	}{
+		{"account", func() (err error) {
+			found, names, more, err = x.matching(text)
+			return err
+		}},
+		{"request", func() error { return x.requests(text, &hits) }},
+		{"payment", func() error { return x.payments(text, &hits) }},
+		{"operator", func() error { return x.operators(text, names, &hits) }},
+		{"account", func() error { return x.named(found, &hits) }},
+	} {
+		if err := kind.find(); faults.NotReady(err) {
+			missing = append(missing, kind.name)
+		} else if err != nil {
+			return err
+		}
 	}
 	more = more || len(found) > maxHits
-	found = found[:min(len(found), maxHits)]
-	if names, err = x.names(found); err != nil {
-		return err
-	}
-	for _, a := range found {
-		hits = append(hits, Hit{"account", a.ID, cmp.Or(names[a.Holder], a.ID), "/accounts/" + url.PathEscape(a.ID)})
-	}
 	isID := func(h Hit) bool { return strings.HasPrefix(strings.ToLower(h.ID), strings.ToLower(text)) }
 	if !strings.Contains(text, "@") && !slices.ContainsFunc(hits, isID) {
 		known, err := x.api.Search(x.ctx, text, maxHits)
 		if err != nil {
 			x.api.Logger.WarnContext(x.ctx, "brands cannot be searched", "request_id", x.ID, "error", err)
+			missing = append(missing, "brand")
 		}
 		for _, b := range known {
 			if b.BrandID == nil { // a domain that is not known has no page
@@ -147,31 +157,53 @@ func (x *exchange) search() error {
 		}
 		more = more || err != nil || len(known) == maxHits
 	}
-	return x.answer(http.StatusOK, map[string]any{"hits": append([]Hit{}, hits...), "more": more})
+	return x.answer(http.StatusOK, map[string]any{"hits": hits, "more": more, "missing": missing})
 }
 
-// identified returns the requests, payments and operators whose id a text is, and the operators with one of some names,
-// if the operator may read these.
-func (x *exchange) identified(text string, names map[string]string) (hits []Hit, err error) {
+func (x *exchange) named(found []accounts.Account, hits *[]Hit) error {
+	found = found[:min(len(found), maxHits)]
+	names, err := x.names(found)
+	for _, a := range found {
+		page := "/accounts/" + url.PathEscape(a.ID)
+		*hits = append(*hits, Hit{"account", a.ID, cmp.Or(names[a.Holder], a.ID), page})
+	}
+	return err
+}
+
+// requests adds the requests whose id a text is.
+func (x *exchange) requests(text string, hits *[]Hit) error {
+	if err := x.folded(ledger.Name); err != nil {
+		return err
+	}
 	for e, err := range x.api.Ledger.ByRequest(x.ctx, text) {
-		if err != nil {
-			return nil, err
+		if err != nil || len(*hits) == maxHits {
+			return err
 		}
 		page := "/accounts/" + url.PathEscape(e.AccountID) + "/requests/" + url.PathEscape(text)
-		if !slices.ContainsFunc(hits, func(h Hit) bool { return h.Path == page }) {
-			hits = append(hits, Hit{"request", text, "Request of account " + e.AccountID, page})
+		if !slices.ContainsFunc(*hits, func(h Hit) bool { return h.Path == page }) {
+			*hits = append(*hits, Hit{"request", text, "Request of account " + e.AccountID, page})
 		}
-		if len(hits) == maxHits {
-			break
-		}
+	}
+	return nil
+}
+
+// payments adds the payments whose id a text is.
+func (x *exchange) payments(text string, hits *[]Hit) error {
+	if err := x.folded(payments.Name); err != nil {
+		return err
 	}
 	paid, err := x.api.Payments.List(x.ctx, payments.Selection{ID: text}, nil, maxHits)
-	if err != nil {
-		return nil, err
-	}
 	for _, p := range paid {
 		page := "/payments/" + url.PathEscape(p.ID) + "?account=" + url.QueryEscape(p.AccountID)
-		hits = append(hits, Hit{"payment", p.ID, "Payment of account " + p.AccountID, page})
+		*hits = append(*hits, Hit{"payment", p.ID, "Payment of account " + p.AccountID, page})
+	}
+	return err
+}
+
+// operators adds the operators whose id a text is, and those with one of some names, if the operator may read these.
+func (x *exchange) operators(text string, names map[string]string, hits *[]Hit) error {
+	if err := x.folded(operators.Name); err != nil {
+		return err
 	}
 	tokens, err := x.api.Operators.List(x.ctx, operators.Selection{}, operator.MaxTokens)
 	for _, t := range tokens {
@@ -181,8 +213,8 @@ func (x *exchange) identified(text string, names map[string]string) (hits []Hit,
 		}
 		if name != "" || strings.TrimPrefix(text, "operator:") == t.ID {
 			page := "/actions?actor=" + url.QueryEscape("operator:"+t.ID)
-			hits = append(hits, Hit{"operator", t.ID, cmp.Or(name, "Operator "+t.ID), page})
+			*hits = append(*hits, Hit{"operator", t.ID, cmp.Or(name, "Operator "+t.ID), page})
 		}
 	}
-	return hits, err
+	return err
 }

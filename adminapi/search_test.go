@@ -91,7 +91,7 @@ func TestAccounts_ByText_AreSelectedSortedAndPaged(t *testing.T) {
 		ids = append(ids, s.open(fmt.Sprint("Nordwind ", i)).Account.ID)
 	}
 	s.open("Other")
-	s.post("/admin/accounts/"+ids[1]+"/suspend", "").want(http.StatusOK, nil)
+	s.post("/admin/accounts/"+ids[1]+"/suspend", `{"reason":"test"}`).want(http.StatusOK, nil)
 	type list struct {
 		Accounts []struct{ Account struct{ ID, Name string } }
 		Next     string `json:"next_cursor"`

@@ -111,7 +111,7 @@ func TestReversals_SameRequestAgain_IsRepeated(t *testing.T) {
 			Balance, Charges int64
 			Repeated         bool
 		}
-		s.post("/admin/accounts/"+id+"/reversals", fmt.Sprintf(`{"request_id":%q}`, request)).want(http.StatusOK, &got)
+		s.post("/admin/accounts/"+id+"/reversals", fmt.Sprintf(`{"request_id":%q,"reason":"test"}`, request)).want(http.StatusOK, &got)
 		if got.Charges != 1 || got.Balance != 50 || got.Repeated != again {
 			t.Errorf("reversed: %+v, want one charge, a balance of 50 and repeated = %t", got, again)
 		}

@@ -24,6 +24,15 @@ func checkReason(reason string) error {
 	return nil
 }
 
+// CheckGiven returns a *FieldError unless the field reason is given and can be kept. Operators must give the reason of a
+// grant without a payment, a reversal, an override and a suspension.
+func CheckGiven(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return &FieldError{"reason", "is needed: say why, for those who read the history. Events keep it forever: name no person"}
+	}
+	return checkReason(reason)
+}
+
 // CheckName returns a *FieldError unless a field has a name that can be shown.
 func CheckName(field, name string) error {
 	hidden := text.CheckShown(name)

@@ -42,7 +42,7 @@ func (d *AccountWriter) GrantCredits(ctx context.Context, in GrantCredits) (Done
 }
 
 // CheckOperator returns a *FieldError unless an operator may make the grant. Operators must name the payment of a grant
-// that is not an adjustment, so that repeating it grants once.
+// that is not an adjustment, so that repeating it grants once, and the reason of one without a payment.
 func (in GrantCredits) CheckOperator() error {
 	if err := checkReason(in.Reason); err != nil {
 		return err
@@ -54,6 +54,9 @@ func (in GrantCredits) CheckOperator() error {
 		return &FieldError{"kind", fmt.Sprintf("is topup, subscription or adjustment, not %q", in.Kind)}
 	case in.Kind != account.KindAdjustment && in.PaymentID == "":
 		return &FieldError{"payment_id", "is needed for a " + in.Kind + ", so that repeating the request grants once"}
+	}
+	if in.PaymentID == "" && in.Money == nil {
+		return CheckGiven(in.Reason)
 	}
 	return nil
 }

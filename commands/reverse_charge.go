@@ -17,6 +17,7 @@ type ReverseCharge struct {
 	ChargeID  string
 	Revision  uint64 // of the charge on the account's stream, from its Receipt or the ledger
 	Reason    string // account.ReasonClientGone, account.ReasonOperator
+	Note      string // why an operator reverses it
 }
 
 // ReverseCharge reverses a charge, once, within account.ReversalWindow. Reversing it again is a
@@ -38,7 +39,7 @@ func (d *AccountWriter) ReverseCharge(ctx context.Context, in ReverseCharge) (Do
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
 		return s.Reverse(account.Reverse{
 			ChargeID: charge.ChargeID, Credits: charge.Credits, ChargedAt: at, RequestID: charge.RequestID,
-			Reason: in.Reason,
+			Reason: in.Reason, Note: in.Note,
 		}, now)
 	})
 }

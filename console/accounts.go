@@ -4,19 +4,24 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"letterhead/adminapi"
+	"letterhead/dashboard/audit"
+	"letterhead/domain/account"
 	"letterhead/domain/plan"
 )
 
-// ledgerEntries is the number of entries of the ledger on the page of an account.
-const ledgerEntries = 25
-
-// shownNotes is the number of notes on the page of an account.
-const shownNotes = 10
+// Rows of the pages of an account.
+const (
+	ledgerEntries = 25
+	shownNotes    = 10
+	latestEntries = 8 // of the ledger on the overview
+)
 
 // accountsView is the data of the list of accounts.
 type accountsView struct {
@@ -27,7 +32,7 @@ type accountsView struct {
 }
 
 func (x *exchange) showAccounts() error {
-	v := accountsView{Query: x.filter("q", "plan", "status", "sort", "cursor"), Plans: plan.IDs}
+	v := accountsView{Query: x.filter("q", "plan", "status", "from", "to", "sort", "cursor"), Plans: plan.IDs}
 	return x.list("/admin/accounts", v.Query, "accounts", view{Title: "Accounts", Section: "Accounts", Page: &v})
 }
 
@@ -45,10 +50,22 @@ func (x *exchange) filter(names ...string) url.Values {
 	return chosen
 }
 
-// list gets a listing into a view, and shows it. If the API rejects the filter, the page has the reason in place of rows.
+// list gets a listing into a view, and shows it, or sends it as a file. If the API rejects the filter, the page has the
+// reason in place of rows.
 func (x *exchange) list(path string, query url.Values, name string, v view) error {
+	return x.listed(path, query, v, func() error { return x.get(path, query, v.Page) }, name)
+}
+
+// listed is list for a listing that load gets.
+func (x *exchange) listed(path string, query url.Values, v view, load func() error, name string) error {
+	if x.Request.Method == http.MethodGet && x.Request.URL.Query().Get("format") == "csv" {
+		query.Set("format", "csv")
+		query.Del("cursor")
+		query.Del("limit")
+		return x.pass(path + "?" + query.Encode())
+	}
 	show := func() error { return x.show(http.StatusOK, name, v) }
-	if err := x.get(path, query, v.Page); err != nil {
+	if err := load(); err != nil {
 		return x.reject("filter", err, show)
 	}
 	return show()
@@ -101,57 +118,110 @@ func (x *exchange) secret(v secretView) error {
 // accountRow is embedded in accountView, where a field Account would hide the one that it contains.
 type accountRow = adminapi.Account
 
-// accountView is the data of the page of an account.
+// accountView is the data of the pages of an account.
 type accountView struct {
 	accountRow
-	Plans     []plan.ID
+	Tab   tab
+	Tabs  []tab
+	Plans []plan.ID
+	Query url.Values
+
+	Usage     audit.UsagePage
 	Notes     []adminapi.LedgerEntry // the newest first
 	MoreNotes bool
-	Keys      []adminapi.Key
 	Entries   []adminapi.LedgerEntry
-	Older     string // cursor
+	Kinds     []string // types of entries
+	Older     string   // cursor
+	Keys      []adminapi.Key
 	Payments  []adminapi.Payment
 	Emails    []adminapi.SignInEmail // for sign-in links; empty without the permission to list them
-	Query     url.Values
+	Actions   []adminapi.Action      // of operators, the newest first
 }
 
+// tab is one of the pages of an account.
+type tab struct{ Name, Path string } // the path follows that of the account
+
+var tabs = []tab{{"Overview", ""}, {"Ledger", "/ledger"}, {"Payments", "/payments"}, {"Keys and people", "/people"},
+	{"Actions", "/actions"}}
+
+// Paths of the tabs that have forms, by the actions of these.
+var tabOf = map[string]string{"key": "/people", "revoke": "/people", "link": "/people", "signout": "/people",
+	"email": "/people", "unemail": "/people", "reverse": "/ledger"}
+
+// showAccount answers GET /accounts/{id} and GET /accounts/{id}/{tab}.
 func (x *exchange) showAccount() error {
-	id := x.Request.PathValue("id")
-	path := "/admin/accounts/" + url.PathEscape(id)
-	v := accountView{Plans: plan.IDs, Query: x.filter("cursor")}
-	if err := x.get(path, nil, &v); err != nil {
+	path := ""
+	if name := x.Request.PathValue("tab"); name != "" {
+		path = "/" + name
+	}
+	return x.showTab(path)
+}
+
+func (x *exchange) showTab(path string) error {
+	at := slices.IndexFunc(tabs, func(t tab) bool { return t.Path == path })
+	if at < 0 {
+		return errNoPage
+	}
+	v := &accountView{Tab: tabs[at], Tabs: tabs, Plans: plan.IDs}
+	about := "/admin/accounts/" + url.PathEscape(x.Request.PathValue("id"))
+	if err := x.get(about, nil, v); err != nil {
 		return err
 	}
-	if _, err := x.rows(path+"/keys", nil, "keys", &v.Keys); err != nil {
-		return err
-	}
-	query := url.Values{"order": {"newest"}, "limit": {strconv.Itoa(ledgerEntries)}}
-	if cursor := v.Query.Get("cursor"); cursor != "" {
-		query.Set("cursor", cursor)
-	}
+	show := view{Title: cmp.Or(v.Account.Name, v.Account.ID), Section: "Accounts", Page: v}
 	var err error
-	if v.Older, err = x.rows(path+"/ledger", query, "entries", &v.Entries); err != nil {
+	switch path {
+	case "":
+		err = x.overview(about, v)
+	case "/ledger":
+		return x.ledger(about+"/ledger", v, show)
+	case "/payments":
+		_, err = x.rows("/admin/payments", url.Values{"account": {v.Account.ID}, "sort": {"-paid"}}, "payments", &v.Payments)
+	case "/people":
+		if _, err = x.rows(about+"/keys", nil, "keys", &v.Keys); err == nil && x.me.May("support") &&
+			v.Account.Status != "closed" {
+			_, err = x.rows(about+"/sign-in-emails", nil, "sign_in_emails", &v.Emails)
+		}
+	case "/actions":
+		_, err = x.rows("/admin/actions", url.Values{"stream": {account.Stream(v.Account.ID)},
+			"limit": {strconv.Itoa(ledgerEntries)}}, "actions", &v.Actions)
+	}
+	if err != nil {
 		return err
 	}
-	more, err := x.rows(path+"/ledger",
-		url.Values{"type": {"AccountNoted"}, "order": {"newest"}, "limit": {strconv.Itoa(shownNotes)}}, "entries",
-		&v.Notes)
+	if v.Usage.Usage != nil && v.Usage.Behind != nil {
+		show.Notice = behind
+	}
+	return x.show(http.StatusOK, "account", show)
+}
+
+func (x *exchange) overview(about string, v *accountView) (err error) {
+	newest := func(limit int, filter, value string) url.Values {
+		return url.Values{"order": {"newest"}, "limit": {strconv.Itoa(limit)}, filter: {value}}
+	}
+	if _, err = x.rows(about+"/ledger", newest(latestEntries, "credits", "true"), "entries", &v.Entries); err != nil {
+		return err
+	}
+	more, err := x.rows(about+"/ledger", newest(shownNotes, "type", "AccountNoted"), "entries", &v.Notes)
 	if err != nil {
 		return err
 	}
 	v.MoreNotes = more != ""
-	if _, err := x.rows("/admin/payments",
-		url.Values{"account": {v.Account.ID}, "sort": {"-paid"}, "limit": {strconv.Itoa(ledgerEntries)}}, "payments",
-		&v.Payments); err != nil {
+	used, err := x.Audit.Usage(x.Ctx, v.Account.ID, v.OpenedAt, x.Request.URL.Query().Get("period"))
+	v.Usage = audit.UsagePage{Usage: used, Static: x.static, URL: "/accounts/" + url.PathEscape(v.Account.ID),
+		Status: v.Account.Status}
+	return err
+}
+
+// ledger shows the entries that the filter of the request selects, the newest first.
+func (x *exchange) ledger(path string, v *accountView, shown view) error {
+	v.Query, v.Kinds = x.filter("type", "from", "to", "domain", "request_id", "cursor"), adminapi.EntryTypes()
+	query := maps.Clone(v.Query)
+	query.Set("order", "newest")
+	query.Set("limit", strconv.Itoa(ledgerEntries))
+	return x.listed(path, query, shown, func() (err error) {
+		v.Older, err = x.rows(path, query, "entries", &v.Entries)
 		return err
-	}
-	if x.me.May("support") && v.Account.Status != "closed" {
-		if _, err := x.rows(path+"/sign-in-emails", nil, "sign_in_emails", &v.Emails); err != nil {
-			return err
-		}
-	}
-	title := cmp.Or(v.Account.Name, v.Account.ID)
-	return x.show(http.StatusOK, "account", view{Title: title, Section: "Accounts", Page: v})
+	}, "account")
 }
 
 func (x *exchange) changeAccount() error {
@@ -181,7 +251,10 @@ func (x *exchange) changeAccount() error {
 	case "reinstate", "close":
 		send = func() error { return x.call(http.MethodPost, path+"/"+action, nil, nil) }
 	case "reverse":
-		send = post(path+"/reversals", "request_id")
+		send = func() error {
+			return x.call(http.MethodPost, path+"/reversals",
+				map[string]any{"request_id": x.Form.Get("request_id"), "reason": x.Form.Get("reason")}, nil)
+		}
 	case "revoke":
 		send = func() error {
 			return x.call(http.MethodDelete, "/admin/keys/"+url.PathEscape(x.Form.Get("key")), nil, nil)
@@ -193,7 +266,21 @@ func (x *exchange) changeAccount() error {
 	default:
 		return errNoPage
 	}
-	return x.act(action, send, "/accounts/"+url.PathEscape(id), action, x.showAccount)
+	tab := tabOf[action]
+	if tab == "" {
+		tab = "/actions"
+	}
+	show := func() error { return x.showTab(tab) }
+	if about := x.aboutAccount(action, path); about != nil {
+		if asked, err := x.ask(action, about, show); asked {
+			return err
+		}
+		if action == "reverse" { // whose reason is typed there
+			first := show
+			show = func() error { return x.askAgain(action, about, first) }
+		}
+	}
+	return x.act(action, send, "/accounts/"+url.PathEscape(id)+tab, action, show)
 }
 
 func (x *exchange) setEmail(path string) error {
@@ -233,7 +320,7 @@ func (x *exchange) issueKey(path string) error {
 	var issued adminapi.IssuedKey
 	if err := x.call(http.MethodPost, path+"/keys",
 		map[string]any{"kind": x.Form.Get("kind"), "name": x.Form.Get("name")}, &issued); err != nil {
-		return x.reject("key", err, x.showAccount)
+		return x.reject("key", err, func() error { return x.showTab("/people") })
 	}
 	return x.secret(secretView{Title: "The key is issued",
 		Text: "It is shown only now.", Secrets: []secret{{"The " + issued.Kind + " key", issued.Key}},
@@ -246,7 +333,7 @@ func (x *exchange) loginLink(path string) error {
 	}
 	err := x.call(http.MethodPost, path+"/login-link", map[string]any{"person": x.Form.Get("person")}, &link)
 	if err != nil {
-		return x.reject("link", err, x.showAccount)
+		return x.reject("link", err, func() error { return x.showTab("/people") })
 	}
 	return x.secret(secretView{
 		Title:   "A sign-in link",

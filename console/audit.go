@@ -127,10 +127,14 @@ func (x *exchange) showStatement() error {
 }
 
 func (x *exchange) downloadProof() error {
+	return x.pass("/admin/accounts/" + url.PathEscape(x.Request.PathValue("id")) +
+		"/proofs/" + url.PathEscape(x.Request.PathValue("month")))
+}
+
+// pass answers with a file of the API, while it is made.
+func (x *exchange) pass(path string) error {
 	w := &passing{Answer: web.NewAnswer(), to: x}
-	err := x.sendTo(w, w.Answer, http.MethodGet, "/admin/accounts/"+url.PathEscape(x.Request.PathValue("id"))+
-		"/proofs/"+url.PathEscape(x.Request.PathValue("month")),
-		nil)
+	err := x.sendTo(w, w.Answer, http.MethodGet, path, nil)
 	if w.begun { // what follows would be a part of the file
 		return nil
 	}

@@ -57,7 +57,7 @@ func TestStory_Charge_LeadsToTheRecordAsItWas(t *testing.T) {
 	id := s.account("Acme")
 	request := s.charged(id)
 	p := s.signedIn(operator.Support)
-	p.submit("/brands/acme.com", "/brands/acme.com/override", map[string]string{"field": "name", "value": `"Acme Inc."`}).leadsTo("/brands/acme.com?done=override")
+	p.submit("/brands/acme.com", "/brands/acme.com/override", map[string]string{"field": "name", "value": `"Acme Inc."`, "reason": "test"}).leadsTo("/brands/acme.com?done=override")
 	page := "/accounts/" + id + "/requests/" + request
 	a := p.get(page).shows(200, "Why was it charged?", "1 credit for this request", "The record of acme.com as it was then")
 	_, rest, ok := strings.Cut(a.body, `href="/brands/acme.com?as_of=`)

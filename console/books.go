@@ -59,8 +59,19 @@ func (x *exchange) showBooks() error {
 }
 
 func (x *exchange) closeMonth() error {
+	month := x.Request.PathValue("month")
+	about := func(q *question) error {
+		var v revenueView
+		q.Subject = month
+		err := x.get("/admin/books/revenue", url.Values{"from": {month}, "to": {month}}, &v)
+		q.Totals = v.Rows
+		return err
+	}
+	if asked, err := x.ask("close", about, x.showBooks); asked {
+		return err
+	}
 	return x.act("close", func() error {
-		return x.call(http.MethodPost, "/admin/books/"+url.PathEscape(x.Request.PathValue("month"))+"/close", nil, nil)
+		return x.call(http.MethodPost, "/admin/books/"+url.PathEscape(month)+"/close", nil, nil)
 	}, "/books", "month", x.showBooks)
 }
 
@@ -70,23 +81,26 @@ const revenueRows = 200
 // revenueView is the data of the report of revenue.
 type revenueView struct {
 	By         string
-	NextCursor string `json:"next_cursor"`
-	Rows       []struct {
-		Month       string `json:"month"`
-		Plan        string `json:"plan"`
-		Account     string `json:"account"`
-		Currency    string `json:"currency"`
-		Opening     int64  `json:"opening_deferred"`
-		Received    int64  `json:"received"`
-		Tax         int64  `json:"tax"`
-		Refunded    int64  `json:"refunded"`
-		Recognized  int64  `json:"recognized"`
-		Breakage    int64  `json:"breakage"`
-		Fees        int64  `json:"fees"`
-		Closing     int64  `json:"closing_deferred"`
-		Provisional bool   `json:"provisional"`
-	} `json:"rows"`
-	Query url.Values
+	NextCursor string       `json:"next_cursor"`
+	Rows       []revenueRow `json:"rows"`
+	Query      url.Values
+}
+
+// revenueRow is a row of the report of revenue.
+type revenueRow struct {
+	Month       string `json:"month"`
+	Plan        string `json:"plan"`
+	Account     string `json:"account"`
+	Currency    string `json:"currency"`
+	Opening     int64  `json:"opening_deferred"`
+	Received    int64  `json:"received"`
+	Tax         int64  `json:"tax"`
+	Refunded    int64  `json:"refunded"`
+	Recognized  int64  `json:"recognized"`
+	Breakage    int64  `json:"breakage"`
+	Fees        int64  `json:"fees"`
+	Closing     int64  `json:"closing_deferred"`
+	Provisional bool   `json:"provisional"`
 }
 
 // showRevenue answers GET /books/revenue. The report reads the whole log.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -19,12 +20,14 @@ type brandsView struct {
 	Query      url.Values
 }
 
-// showBrands answers GET /brands. With the parameter domain it leads to the page of a brand.
+// showBrands answers GET /brands. If the parameter domain is a whole domain or the id of a brand, it leads to the page of
+// the brand.
 func (x *exchange) showBrands() error {
-	if domain := strings.TrimSpace(x.Request.URL.Query().Get("domain")); domain != "" {
-		return x.redirect("/brands/"+url.PathEscape(domain), "")
+	domain := x.Request.URL.Query().Get("domain")
+	if id, err := brand.ParseIdentifier(domain); err == nil && x.Request.URL.Query().Get("format") == "" {
+		return x.redirect("/brands/"+url.PathEscape(cmp.Or(id.Domain, strings.TrimSpace(domain))), "")
 	}
-	v := brandsView{Query: x.filter("status", "claimed", "without_logo", "cursor")}
+	v := brandsView{Query: x.filter("domain", "status", "claimed", "without_logo", "cursor")}
 	return x.list("/admin/brands", v.Query, "brands", view{Title: "Brands", Section: "Brands", Page: &v})
 }
 
@@ -121,6 +124,15 @@ func (x *exchange) changeBrand() error {
 	default:
 		return errNoPage
 	}
+	if action == "withdraw" {
+		about := func(q *question) error {
+			q.Subject = domain
+			return nil
+		}
+		if asked, err := x.ask(action, about, x.showBrand); asked {
+			return err
+		}
+	}
 	return x.act(action, send, page, action, x.showBrand)
 }
 
@@ -134,6 +146,6 @@ type crawlsView struct {
 }
 
 func (x *exchange) showCrawls() error {
-	v := crawlsView{Query: x.filter("outcome", "cursor"), Outcomes: brand.Failures, Figures: x.counts(onCrawls)}
+	v := crawlsView{Query: x.filter("outcome", "domain", "from", "to", "cursor"), Outcomes: brand.Failures, Figures: x.counts(onCrawls)}
 	return x.list("/admin/crawls/failures", v.Query, "crawls", view{Title: "Crawls", Section: "Crawls", Page: &v})
 }

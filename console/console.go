@@ -137,6 +137,7 @@ func (c *Console) route() {
 		{"GET /accounts/{id}", false, (*exchange).showAccount},
 		{"GET /accounts/{id}/replay", false, (*exchange).showReplay},
 		{"GET /accounts/{id}/requests/{request_id}", false, (*exchange).showStory},
+		{"GET /accounts/{id}/{tab}", false, (*exchange).showAccount},
 		{"GET /accounts/{id}/statements/{month}", false, (*exchange).showStatement},
 		{"GET /accounts/{id}/statements/{month}/proof", false, (*exchange).downloadProof},
 		{"POST /accounts/{id}/{action}", false, (*exchange).changeAccount},

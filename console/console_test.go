@@ -34,7 +34,7 @@ import (
 )
 
 // pages are those that need a token.
-var pages = []string{"/", "/projections/accounts", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/crawls", "/operators", "/actions", "/search?q=acme"}
+var pages = []string{"/", "/projections/accounts", "/accounts", "/accounts/a", "/accounts/a/ledger", "/accounts/a/payments", "/accounts/a/people", "/accounts/a/actions", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/crawls", "/operators", "/actions", "/search?q=acme"}
 
 func TestSignIn_Link_SignsInOnce(t *testing.T) {
 	s := start(t)
@@ -116,14 +116,16 @@ func TestForms_OfAnotherSite_ChangeNothing(t *testing.T) {
 	s := start(t)
 	id := s.account("Acme")
 	p := s.signedIn(operator.Admin)
-	page, action := "/accounts/"+id, "/accounts/"+id+"/suspend"
+	page, action := "/accounts/"+id+"/actions", "/accounts/"+id+"/suspend"
 	form := p.get(page).form(action)
-	forged := url.Values{"reason": {"operator"}}
+	forged := url.Values{"reason": {"operator"}, "confirmed": {"true"}}
 	for _, header := range []http.Header{{"Sec-Fetch-Site": {"cross-site"}}, {"Origin": {"https://evil.example"}}, {"Origin": {"null"}}} {
 		p.send(http.MethodPost, action, forged, header).shows(403, "another site", "Nothing was changed")
 	}
 	p.get(page).shows(200).lacks("The account is suspended")
 	// Over plain HTTP to another machine, browsers send Origin: null; the token of the form is the proof then.
+	form.Set("reason", "test")
+	form.Set("confirmed", "true")
 	p.send(http.MethodPost, action, form, http.Header{"Origin": {"null"}}).leadsTo(page + "?done=suspend")
 	p.get(page+"?done=suspend").shows(200, "The account is suspended.")
 }
@@ -156,68 +158,75 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.get("/accounts?sort=-balance").shows(200, "Acme")
 	p.get("/accounts?sort=nonsense").shows(400, "sort is one of", "Show all accounts")
 	page := "/accounts/" + id
-	p.get(page).shows(200, "50 credits", "CreditsGranted")
+	p.get(page).shows(200, "50 credits", "Free credits")
 
 	// A rejected form keeps its values, and has the reason.
-	a := p.submit(page, page+"/grant", map[string]string{"credits": "1000", "kind": "topup"}).shows(400)
+	a := p.submit(page+"/actions", page+"/grant", map[string]string{"credits": "1000", "kind": "topup"}).shows(400)
 	if got := a.form(page + "/grant"); got.Get("credits") != "1000" || got.Get("kind") != "topup" {
 		t.Errorf("the rejected form has %v", got)
 	}
-	wrong := p.submit(page, page+"/grant", map[string]string{"credits": "many", "reason": "a gift"}).shows(400, `not "many"`)
+	wrong := p.submit(page+"/actions", page+"/grant", map[string]string{"credits": "many", "reason": "a gift"}).shows(400, `not "many"`)
 	wrong.beside("credits", "Give a whole number")
 	if got := wrong.form(page + "/grant"); got.Get("credits") != "many" || got.Get("reason") != "a gift" {
 		t.Errorf("the rejected form has %v", got)
 	}
 	a.beside("payment_id", "This field")
 	fields := map[string]string{"credits": "1000", "kind": "topup", "payment_id": "pay_1", "money": "4900", "currency": "EUR"}
-	form := p.get(page).form(page + "/grant")
+	form := p.get(page + "/actions").form(page + "/grant")
+	form.Set("confirmed", "true")
 	for name, value := range fields {
 		form.Set(name, value)
 	}
-	p.post(page+"/grant", form).leadsTo(page + "?done=grant")
-	p.post(page+"/grant", form).leadsTo(page + "?done=grant") // it was sent twice
-	p.get(page+"?done=grant").shows(200, "The credits are granted.", "1,050 credits", "topup 49.00 EUR", "pay_1")
+	p.post(page+"/grant", form).leadsTo(page + "/actions?done=grant")
+	p.post(page+"/grant", form).leadsTo(page + "/actions?done=grant") // it was sent twice
+	p.get(page+"?done=grant").shows(200, "The credits are granted.", "1,050 credits", "Credits bought 49.00 EUR, pay_1")
 
-	p.submit(page, page+"/plan", map[string]string{"plan": "custom"}).leadsTo(page + "?done=plan")
-	p.submit(page, page+"/suspend", map[string]string{"reason": "fraud"}).leadsTo(page + "?done=suspend")
-	p.get(page).shows(200, "The account is suspended", "custom", "fraud")
-	p.submit(page, page+"/reinstate", nil).leadsTo(page + "?done=reinstate")
+	p.submit(page+"/actions", page+"/plan", map[string]string{"plan": "custom"}).leadsTo(page + "/actions?done=plan")
+	p.submit(page+"/actions", page+"/suspend", map[string]string{"reason": "fraud"}).leadsTo(page + "/actions?done=suspend")
+	p.get(page).shows(200, "The account is suspended", "custom")
+	p.get(page+"/ledger").shows(200, "Account suspended fraud by Ann")
+	p.submit(page+"/actions", page+"/reinstate", nil).leadsTo(page + "/actions?done=reinstate")
 
-	issued := p.submit(page, page+"/key", map[string]string{"name": "Build server", "kind": "publishable"}).shows(200, "The key is issued", "lh_pk_")
+	issued := p.submit(page+"/people", page+"/key", map[string]string{"name": "Build server", "kind": "publishable"}).shows(200, "The key is issued", "lh_pk_")
 	if !strings.Contains(issued.body, "readonly") {
 		t.Error("the key cannot be copied")
 	}
-	p.get(page).shows(200, "Build server").lacks("lh_pk_")
-	p.submit(page, page+"/link", map[string]string{"person": "p2"}).shows(200, "https://brands.example.com/dashboard/sign-in?account="+id)
-	p.submit(page, page+"/link", map[string]string{"person": "Ann Smith"}).shows(400, "lower-case")
+	p.get(page+"/people").shows(200, "Build server").lacks("lh_pk_")
+	p.submit(page+"/people", page+"/link", map[string]string{"person": "p2"}).shows(200, "https://brands.example.com/dashboard/sign-in?account="+id)
+	p.submit(page+"/people", page+"/link", map[string]string{"person": "Ann Smith"}).shows(400, "lower-case")
 
-	p.submit(page, page+"/email", map[string]string{"email": "ann"}).shows(400).beside("email", "such as ann@example.com")
-	p.submit(page, page+"/email", map[string]string{"email": "a@b.com", "person": ".."}).shows(400).
+	p.submit(page+"/people", page+"/email", map[string]string{"email": "ann"}).shows(400).beside("email", "such as ann@example.com")
+	p.submit(page+"/people", page+"/email", map[string]string{"email": "a@b.com", "person": ".."}).shows(400).
 		beside("email-person", "Give an id")
-	p.submit(page, page+"/email", map[string]string{"person": "Ann", "email": "ann@example.com"}).shows(400).beside("email-person", "must not be a name")
-	p.submit(page, page+"/email", map[string]string{"person": "", "email": "ann@example.com"}).shows(400).beside("email-person", "such as owner")
-	p.submit(page, page+"/email", nil).shows(400).beside("email", "Give an e-mail address")
-	p.submit(page, page+"/email", map[string]string{"person": "p2", "email": "Ann@example.com"}).leadsTo(page + "?done=email")
-	p.get(page+"?done=email").shows(200, "The address is set.", "p2", "ann@example.com")
-	s.signedIn(operator.Read).get(page).shows(200).lacks("ann@example.com")
-	p.submit(page, page+"/unemail", nil).leadsTo(page + "?done=unemail")
+	p.submit(page+"/people", page+"/email", map[string]string{"person": "Ann", "email": "ann@example.com"}).shows(400).beside("email-person", "must not be a name")
+	p.submit(page+"/people", page+"/email", map[string]string{"person": "", "email": "ann@example.com"}).shows(400).beside("email-person", "such as owner")
+	p.submit(page+"/people", page+"/email", nil).shows(400).beside("email", "Give an e-mail address")
+	p.submit(page+"/people", page+"/email", map[string]string{"person": "p2", "email": "Ann@example.com"}).leadsTo(page + "/people?done=email")
+	p.get(page+"/people?done=email").shows(200, "The address is set.", "p2", "ann@example.com")
+	s.signedIn(operator.Read).get(page + "/people").shows(200).lacks("ann@example.com")
+	p.submit(page+"/people", page+"/unemail", nil).leadsTo(page + "/people?done=unemail")
 	p.get(page+"?done=unemail").shows(200, "The address is removed.").lacks("ann@example.com")
-	p.submit(page, page+"/signout", map[string]string{"person": "Ann"}).shows(400).beside("signout-person", "must not be a name")
-	p.submit(page, page+"/signout", map[string]string{"person": "p2"}).leadsTo(page + "?done=signout")
-	p.submit(page, page+"/note", map[string]string{"text": " "}).shows(400).beside("text", "takes 1 to 500 bytes")
+	p.submit(page+"/people", page+"/signout", map[string]string{"person": "Ann"}).shows(400).beside("signout-person", "must not be a name")
+	p.submit(page+"/people", page+"/signout", map[string]string{"person": "p2"}).leadsTo(page + "/people?done=signout")
+	p.submit(page+"/actions", page+"/note", map[string]string{"text": " "}).shows(400).beside("text", "takes 1 to 500 bytes")
 	long := strings.Repeat("é", 251)
-	if a := p.submit(page, page+"/note", map[string]string{"text": long}).shows(400); a.form(page+"/note").Get("text") != long {
+	if a := p.submit(page+"/actions", page+"/note", map[string]string{"text": long}).shows(400); a.form(page+"/note").Get("text") != long {
 		t.Error("the rejected note is lost")
 	}
-	p.submit(page, page+"/note", map[string]string{"text": "Pays by invoice\nfrom 2027 on."}).leadsTo(page + "?done=note")
-	p.get(page+"?done=note").shows(200, "The note is added.", "Pays by invoice", "operator:", "AccountNoted")
+	p.submit(page+"/actions", page+"/note", map[string]string{"text": "Pays by invoice\nfrom 2027 on."}).leadsTo(page + "/actions?done=note")
+	p.get(page+"?done=note").shows(200, "The note is added.", "Pays by invoice", "Ann")
+	p.get(page+"/actions").shows(200, "Account noted", "Account suspended")
 
 	charge := commands.Request{ID: "req_1", Actor: "account:" + id}
 	_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{Request: charge, AccountID: id, BrandID: "b", Domain: "acme.com"})
 	s.must(err)
-	p.get(page).shows(200, "CreditsCharged acme.com", "1,049 credits")
-	p.submit(page, page+"/reverse", map[string]string{"request_id": "req_1"}).leadsTo(page + "?done=reverse")
-	p.get(page).shows(200, "ChargeReversed", "1,050 credits")
+	p.get(page).shows(200, "Look-up of acme.com", "1,049 credits")
+	asked := p.post(page+"/reverse", p.get(page+"/ledger").form(page+"/reverse")).shows(200, "1 credit of the request req_1", "The balance becomes 1,050 credits, from 1,049.").form(page + "/reverse")
+	asked.Set("confirmed", "true")
+	p.post(page+"/reverse", asked).shows(400, "Nothing was done", "The balance becomes 1,050 credits").beside("reason", "is needed")
+	asked.Set("reason", "the answer was empty")
+	p.post(page+"/reverse", asked).leadsTo(page + "/ledger?done=reverse")
+	p.get(page+"/ledger").shows(200, "Charge returned by the operator, the answer was empty by Ann", "1,050")
 	p.get("/accounts/nobody").shows(404, "There is no account nobody")
 	p.post(page+"/explode", url.Values{}).shows(404, "does not exist")
 }
@@ -227,24 +236,28 @@ func TestForm_RejectedAndNotOnThePage_ShowsTheReason(t *testing.T) {
 	id := s.account("Acme")
 	p := s.signedIn(operator.Admin)
 	page := "/accounts/" + id
-	p.post(page+"/revoke", url.Values{"key": {"unknown"}}).shows(404, "There is no key unknown")
-	p.submit(page, page+"/close", nil).leadsTo(page + "?done=close")
-	p.get(page).shows(200, "The account is closed").lacks("Issue a key", "Grant the credits")
+	p.post(page+"/revoke", url.Values{"key": {"unknown"}, "confirmed": {"true"}}).shows(404, "There is no key unknown")
+	p.submit(page+"/actions", page+"/close", nil).leadsTo(page + "/actions?done=close")
+	p.get(page+"/actions").shows(200, "The account is closed").lacks("Grant the credits")
+	p.get(page + "/people").shows(200).lacks("Issue a key")
+	p.get(page+"/nothing").shows(404, "does not exist")
 	p.post(page+"/reinstate", url.Values{}).shows(409, "closed")
 }
 
 // The outcome of a form may be unknown. Sending it again does nothing twice.
 func TestForm_UnknownOutcome_IsSentAgain(t *testing.T) {
 	for _, c := range []struct{ form, field, value, other, shows string }{
-		{"grant", "credits", "1000", "2000", "1,050 credits"},
+		{"grant", "credits", "1000", "2000", "1,050"},
 		{"note", "text", "Pays by invoice.", "Pays by card.", "Pays by invoice."},
 	} {
 		s := start(t)
 		id := s.account("Acme")
 		p := s.signedIn(operator.Admin)
-		page, action := "/accounts/"+id, "/accounts/"+id+"/"+c.form
-		events := strings.Count(p.get(page).shows(200).text(), "by operator:")
-		form := p.get(page).form(action)
+		page, tab, action := "/accounts/"+id, "/accounts/"+id+"/actions", "/accounts/"+id+"/"+c.form
+		events := strings.Count(p.get(page+"/ledger").shows(200).text(), "by Ann")
+		form := p.get(tab).form(action)
+		form.Set("confirmed", "true")
+		form.Set("reason", "a gift")
 		form.Set(c.field, c.value)
 		s.last.Store(true)
 		a := p.post(action, form).shows(503, "The log has the reason under the request id")
@@ -254,8 +267,8 @@ func TestForm_UnknownOutcome_IsSentAgain(t *testing.T) {
 		}
 		p.post(action, again).shows(503)
 		s.away.Store(false)
-		p.post(action, again).leadsTo(page + "?done=" + c.form)
-		if added := strings.Count(p.get(page).shows(200, c.shows).text(), "by operator:") - events; added != 1 {
+		p.post(action, again).leadsTo(tab + "?done=" + c.form)
+		if added := strings.Count(p.get(page+"/ledger").shows(200).text(), "by Ann") - events; added != 1 {
 			t.Errorf("%s: %d events were added to the ledger, want one", c.form, added)
 		}
 		changed := again
@@ -447,7 +460,7 @@ func TestBrands_History_ShowsEvidenceAndChanges(t *testing.T) {
 		t.Errorf("the history does not have the override:\n%v", rows)
 	}
 	// A record may have a logo without files; the page must show it, or the override could not be removed.
-	p.submit(page, page+"/override", map[string]string{"field": "logos", "value": `[{"type":"logo","theme":null,"tags":[],"formats":[]}]`}).leadsTo(page + "?done=override")
+	p.submit(page, page+"/override", map[string]string{"field": "logos", "value": `[{"type":"logo","theme":null,"tags":[],"formats":[]}]`, "reason": "test"}).leadsTo(page + "?done=override")
 	p.get(page).shows(200, "Logos")
 	p.submit(page, page+"/remove", map[string]string{"field": "logos"}).leadsTo(page + "?done=remove")
 	p.submit(page, page+"/remove", map[string]string{"field": "name"}).leadsTo(page + "?done=remove")
@@ -474,7 +487,7 @@ func TestCrawls_Failures_LeadToTheHistory(t *testing.T) {
 	if len(rows) != 2 || rows[0][0] != "b.com" || rows[1][0] != "acme.com" || rows[1][2] != "fetch failed" || rows[1][3] != "acme.com answered with 500." {
 		t.Errorf("failures %v, want those of b.com and acme.com", rows)
 	}
-	p.get("/crawls?outcome=dns").shows(200, "No crawl has failed with this outcome.")
+	p.get("/crawls?outcome=dns").shows(200, "No crawl has failed that matches.")
 	p.get("/crawls?outcome=nonsense").shows(400, "is one of", "Show all failures")
 	p.get("/brands/acme.com").shows(200, "fetch failed", "acme.com answered with 500.")
 }
@@ -494,7 +507,7 @@ func TestScope_DecidesWhatIsOfferedAndAccepted(t *testing.T) {
 	offers := map[string]operator.Scope{"/grant": operator.Finance, "/plan": operator.Finance, "/suspend": operator.Support, "/key": operator.Support, "/close": operator.Admin}
 	for _, scope := range operator.Scopes {
 		p := s.signedIn(scope)
-		body := p.get(page).shows(200).body
+		body := p.get(page+"/people").shows(200).body + p.get(page+"/actions").shows(200).body
 		for action, needs := range offers {
 			offered, want := strings.Contains(body, `action="`+page+action+`"`), scope == needs || scope == operator.Admin
 			if offered != want {
@@ -502,7 +515,7 @@ func TestScope_DecidesWhatIsOfferedAndAccepted(t *testing.T) {
 			}
 		}
 		if scope == operator.Read {
-			p.post(page+"/grant", url.Values{"credits": {"1"}, "kind": {"adjustment"}}).shows(403, "needs a token with the scope")
+			p.post(page+"/grant", url.Values{"credits": {"1"}, "kind": {"adjustment"}, "confirmed": {"true"}}).shows(403, "needs a token with the scope")
 			p.get("/operators").shows(403, "You may not do this")
 		}
 	}
@@ -577,8 +590,8 @@ func TestActions_OfOperators_AreListedWithTheirNames(t *testing.T) {
 	s := start(t)
 	id := s.account("Acme")
 	p := s.signedIn(operator.Admin)
-	p.submit("/accounts/"+id, "/accounts/"+id+"/suspend", nil).leadsTo("/accounts/" + id + "?done=suspend")
-	rows := sitetest.Rows(p.get("/actions").shows(200, "AccountSuspended", "account-"+id).page)
+	p.submit("/accounts/"+id+"/actions", "/accounts/"+id+"/suspend", map[string]string{"reason": "test"}).leadsTo("/accounts/" + id + "/actions?done=suspend")
+	rows := sitetest.Rows(p.get("/actions").shows(200, "Account suspended", "AccountSuspended", "Acme").page)
 	if by := rows[0][3]; !strings.HasPrefix(by, "Ann operator:") {
 		t.Errorf("the newest action is by %q, want Ann", by)
 	}

@@ -24,7 +24,7 @@ type exchange struct {
 	rejected    string // name of the form that the API rejected
 	problem     *problem
 	wrong       string // name of the field that the reason is about; empty if it is about no field of the page
-	shown       bool   // a form of the page has the reason why it was rejected
+	kept        string // name of the form that is shown again with what was typed
 	apiID       string // id of the request of the API that failed
 	unconfirmed bool   // the API has done something that not every node has confirmed
 }
@@ -125,7 +125,7 @@ func (x *exchange) reject(form string, err error, show func() error) error {
 // fieldsOf are the fields of each form beside which a sentence is shown.
 var fieldsOf = map[string][]string{
 	"open": {"name", "plan"}, "grant": {"kind", "credits", "payment_id", "money", "currency", "reason"},
-	"plan": {"plan"}, "reverse": {"request_id"}, "link": {"person"}, "email": {"person", "email"},
+	"plan": {"plan"}, "reverse": {"request_id", "reason"}, "link": {"person"}, "email": {"person", "email"},
 	"signout": {"person"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"},
 	"refund": {"credits", "money", "currency", "refund_id"}, "override": {"field", "value", "reason"},
 	"remove": {"field"}, "token": {"name", "scope", "expires"}, "customer": {"customer", "account"},
@@ -250,7 +250,9 @@ func (p *passing) WriteHeader(status int) {
 	p.Status = status
 	if p.begun = status == http.StatusOK; p.begun {
 		for _, name := range []string{"Content-Type", "Content-Disposition", "Content-Length"} {
-			p.to.Header().Set(name, p.Header().Get(name))
+			if value := p.Header().Get(name); value != "" {
+				p.to.Header().Set(name, value)
+			}
 		}
 		p.to.WriteHeader(status)
 	}

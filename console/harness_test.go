@@ -176,7 +176,7 @@ func (p *person) post(path string, form url.Values) answer {
 	return p.send(http.MethodPost, path, form, http.Header{"Sec-Fetch-Site": {"same-origin"}})
 }
 
-// submit fills in the form that leads to an address, on a page, and sends it.
+// submit fills in the form that leads to an address, on a page, sends it, and confirms it if it is asked to.
 func (p *person) submit(page, action string, fields map[string]string) answer {
 	p.t.Helper()
 	form := p.get(page).form(action)
@@ -186,7 +186,17 @@ func (p *person) submit(page, action string, fields map[string]string) answer {
 		}
 		form.Set(name, value)
 	}
-	return p.post(action, form)
+	a := p.post(action, form)
+	if a.status != http.StatusOK || !strings.Contains(a.body, `name="confirmed"`) {
+		return a
+	}
+	// It asks whether to do that.
+	asked := a.form(action)
+	for name, value := range fields {
+		asked.Set(name, value)
+	}
+	asked.Set("confirmed", "true")
+	return p.post(action, asked)
 }
 
 // send sends a request, and checks what is true for every answer.

@@ -52,6 +52,6 @@ func TestInbox_ManyWait_ThoseForAnOperatorAreShown(t *testing.T) {
 	p.submit("/inbox", "/inbox", map[string]string{"customer": strings.Repeat("c", 121), "account": id}).shows(400).beside("customer", "at most 120")
 	p.submit("/inbox", "/inbox", map[string]string{"customer": " cus_1", "account": id + " "}).leadsTo("/inbox?done=customer")
 	p.get("/inbox?done=customer").shows(200, "The customer is linked")
-	p.get("/inbox?state=new").shows(200, "customer cus_1", id)
+	p.get("/inbox?state=new").shows(200, "customer cus_1", "Acme")
 	s.signedIn(operator.Read).get("/inbox").shows(200, "evt_inbox").lacks("Dismiss", "Link a customer")
 }

@@ -65,8 +65,8 @@ type actionsView struct {
 	Query      url.Values
 }
 
-// Page returns the page of the subject of a stream; empty if it has none.
-func (actionsView) Page(stream string) string {
+// pageOfStream returns the page of the subject of a stream; empty if it has none.
+func pageOfStream(stream string) string {
 	category, subject, _ := strings.Cut(stream, "-")
 	switch category {
 	case "account", "notices", "signins":
@@ -78,7 +78,7 @@ func (actionsView) Page(stream string) string {
 }
 
 func (x *exchange) showActions() error {
-	v := actionsView{Query: x.filter("actor", "stream", "cursor")}
+	v := actionsView{Query: x.filter("actor", "stream", "from", "to", "cursor")}
 	return x.list("/admin/actions", v.Query, "actions", view{Title: "Actions", Section: "Actions", Page: &v})
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -28,7 +29,7 @@ type paymentsView struct {
 }
 
 func (x *exchange) showPayments() error {
-	v := paymentsView{Query: x.filter("account", "kind", "state", "sort", "cursor")}
+	v := paymentsView{Query: x.filter("account", "kind", "state", "from", "to", "sort", "cursor")}
 	query := url.Values{"sort": {"-paid"}}
 	for name, values := range v.Query {
 		query[name] = values
@@ -51,6 +52,10 @@ func (x *exchange) showPayment() error {
 
 func (x *exchange) refund() error {
 	id, account := x.Request.PathValue("id"), x.Form.Get("account")
+	about := func(q *question) error { return x.aboutRefund(q, id, account) }
+	if asked, err := x.ask("refund", about, x.showPayment); asked {
+		return err
+	}
 	return x.act("refund", func() error {
 		in := map[string]any{"payment_id": id, "refund_id": x.Form.Get("refund_id")}
 		for _, field := range []string{"credits", "money"} {
@@ -69,11 +74,30 @@ func (x *exchange) refund() error {
 	}, "/payments/"+url.PathEscape(id)+"?account="+url.QueryEscape(account), "refund", x.showPayment)
 }
 
+func (x *exchange) aboutRefund(q *question, id, accountID string) error {
+	credits, err := x.whole("credits")
+	money, err2 := x.whole("money")
+	err = errors.Join(err, err2, x.get("/admin/accounts/"+url.PathEscape(accountID), nil, &q.Account),
+		x.get("/admin/payments/"+url.PathEscape(id), url.Values{"account": {accountID}}, &q.Payment))
+	switch {
+	case err != nil:
+		return err
+	case credits != nil:
+		q.Change = -*credits
+	case money != nil:
+		q.ByMoney = true
+	default:
+		q.Change = -q.Payment.Left()
+	}
+	return nil
+}
+
 // inboxView is the data of the page of events of payment processors that were not applied.
 type inboxView struct {
 	Reports []adminapi.Report `json:"reports"`
 	Total   int64             `json:"total"`
 	State   string
+	Filter  url.Values
 	Others  int64 // in other states
 }
 
@@ -96,25 +120,25 @@ func (x *exchange) inboxPage() string {
 // showInbox answers GET /inbox. It shows those that need an operator unless another state is chosen, because many
 // others may wait.
 func (x *exchange) showInbox() error {
-	v := inboxView{State: cmp.Or(x.Request.URL.Query().Get("state"), billing.Inbox)}
-	query := url.Values{}
-	if v.State != allReports {
-		query.Set("state", v.State)
+	v := inboxView{State: cmp.Or(x.Request.URL.Query().Get("state"), billing.Inbox), Filter: x.filter("state", "from", "to")}
+	query := maps.Clone(v.Filter)
+	if query.Set("state", v.State); v.State == allReports {
+		query.Del("state")
 	}
-	show := func() error {
-		if v.State == billing.Inbox {
+	load := func() error {
+		if err := x.get("/admin/billing/inbox", query, &v); err != nil {
+			return err
+		}
+		if v.State == billing.Inbox && len(v.Filter) == 0 {
 			var all inboxView
 			if err := x.get("/admin/billing/inbox", url.Values{"limit": {"1"}}, &all); err != nil {
 				return err
 			}
 			v.Others = max(0, all.Total-v.Total)
 		}
-		return x.show(http.StatusOK, "inbox", view{Title: "Inbox", Section: "Inbox", Page: v})
+		return nil
 	}
-	if err := x.get("/admin/billing/inbox", query, &v); err != nil {
-		return x.reject("filter", err, show)
-	}
-	return show()
+	return x.listed("/admin/billing/inbox", query, view{Title: "Inbox", Section: "Inbox", Page: &v}, load, "inbox")
 }
 
 func (x *exchange) linkCustomer() error {

@@ -11,6 +11,8 @@ import (
 type searchView struct {
 	Hits []adminapi.Hit `json:"hits"`
 	More bool           `json:"more"`
+	// Missing are the kinds of hits that could not be searched.
+	Missing []string `json:"missing"`
 }
 
 // showSearch answers GET /search. A single hit leads to its page if the text is its whole name,
@@ -22,7 +24,7 @@ func (x *exchange) showSearch() error {
 		return x.reject("filter", err, show)
 	}
 	text := strings.TrimSpace(x.Request.FormValue("q"))
-	if len(v.Hits) == 1 && !v.More {
+	if len(v.Hits) == 1 && !v.More && len(v.Missing) == 0 {
 		hit := v.Hits[0]
 		if strings.EqualFold(hit.Title, text) || strings.EqualFold(hit.ID, text) || strings.Contains(text, "@") {
 			return x.redirect(hit.Path, "")

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -51,4 +52,44 @@ func TestAccounts_ByName_AreListed(t *testing.T) {
 		t.Errorf("accounts by name: %v", rows)
 	}
 	p.get("/accounts?q=a").shows(400).beside("q", "This field takes 2 to 200 characters of text.")
+}
+
+func TestLists_FiltersAndFiles_HaveTheSameRows(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	s.account("Bolt")
+	s.charged(id)
+	p := s.signedIn(operator.Admin)
+	ledger := "/accounts/" + id + "/ledger"
+	p.get(ledger+"?domain=ACM").shows(200, "Look-up of acme.com").lacks("Free credits")
+	p.get(ledger+"?from=2100-01-01&to=2000-01-01").shows(400).beside("from", "This field is after")
+	p.get(ledger+"?from=2100-01-01").shows(200, "No entry matches.")
+	p.get("/accounts?from=2100-01-01").shows(200, "No account matches.")
+	p.get("/brands?domain=githu").shows(200, "No brand matches.")
+	for path, want := range map[string][]string{
+		ledger + "?domain=acm": {"at,revision,type,what,", ",Look-up of acme.com,"},
+		"/accounts?q=acme":     {"account.id,account.name,", id + ",Acme,growth,active,"},
+		"/payments":            {"payment_id,account_id,"},
+		"/brands":              {"domain,status,"},
+		"/crawls":              {"domain,at,"},
+		"/inbox":               {"id,at,type,"},
+		"/actions?stream=" + url.QueryEscape("account-"+id): {"at,what,", ",Account opened,AccountOpened,account-" + id + ",Acme,"},
+	} {
+		separator := "?"
+		if strings.Contains(path, "?") {
+			separator = "&"
+		}
+		a := p.get(path + separator + "format=csv")
+		if a.status != 200 || a.header.Get("Content-Type") != "text/csv; charset=utf-8" {
+			t.Errorf("%s as a file: status %d, %v", path, a.status, a.header)
+		}
+		for _, text := range want {
+			if !strings.Contains(a.body, text) {
+				t.Errorf("%s as a file lacks %q:\n%s", path, text, a.body)
+			}
+		}
+		if strings.Contains(a.body, "Bolt") || strings.Contains(a.body, "Free credits") {
+			t.Errorf("%s as a file has rows that the filter leaves out:\n%s", path, a.body)
+		}
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/adminapi"
 	"letterhead/dashboard/site"
 	"letterhead/internal/web"
 )
@@ -22,7 +22,7 @@ var files embed.FS
 
 // names of the pages, which are files/NAME.html.
 var names = []string{"signin", "problem", "health", "rebuild", "accounts", "account", "replay", "story", "secret",
-	"payments", "payment", "inbox", "books", "revenue", "brands", "brand", "crawls", "operators", "actions", "search"}
+	"payments", "payment", "inbox", "books", "revenue", "brands", "brand", "crawls", "operators", "actions", "search", "confirm"}
 
 type section struct{ Name, Path string }
 
@@ -44,7 +44,7 @@ type view struct {
 	HTMX     string // configuration
 	Me       operator
 	Done     string // what the last form did
-	Reason   string // why a form was rejected that the page does not have
+	Reason   string // why the form was rejected that was sent
 	Path     string // of the request
 	Searched string // text of the field of the search
 	Sections []section
@@ -71,11 +71,17 @@ var done = map[string]string{
 // unconfirmed follows a sentence of done.
 const unconfirmed = " Not every node has confirmed it yet."
 
+// Sent returns a field of the form that was sent.
+func (v view) Sent(name string) string { return v.x.Form.Get(name) }
+
 // Form returns a form of the page: empty, or as it was typed if it was rejected.
 func (v view) Form(name string) form {
 	f := form{Token: web.FormToken(v.x.Token), Once: v.x.NewID(), values: url.Values{}}
+	if v.x.kept != "" && v.x.kept == name {
+		f.values = v.x.Form
+	}
 	if v.x.rejected != "" && v.x.rejected == name {
-		f.values, v.x.shown = v.x.Form, true
+		f.values = v.x.Form
 		if f.wrong = v.x.wrong; f.wrong == "" {
 			f.Failed = v.x.problem.Text
 		} else {
@@ -131,14 +137,8 @@ func (x *exchange) show(status int, name string, v view) error {
 			v.Done += unconfirmed
 		}
 	}
-	// Rendering the page finds out whether it has the form that was rejected.
-	if x.rejected != "" {
-		if err := x.templates[name].ExecuteTemplate(io.Discard, "page", v); err != nil {
-			return fmt.Errorf("render the page %s: %w", name, err)
-		}
-		if !x.shown {
-			v.Reason = x.problem.Text
-		}
+	if x.rejected != "" && x.Request.Method == http.MethodPost {
+		v.Reason = strings.Replace(x.problem.Text, "This field", "The field "+strings.ReplaceAll(x.wrong, "_", " "), 1)
 	}
 	return x.Show(status, x.templates[name], v)
 }
@@ -155,18 +155,25 @@ var functions = template.FuncMap{
 		}
 		return max(behind.Round(time.Second), time.Second).String()
 	},
-	"first":  func(query url.Values) string { return pageOf(query, "") },
-	"next":   pageOf,
-	"split":  strings.Fields,
-	"json":   shortened,
-	"words":  func(name string) string { return strings.ReplaceAll(name, "_", " ") },
-	"option": func(name, value, chosen string) any { return struct{ Name, Value, Chosen string }{name, value, chosen} },
-	"field": func(f form, name, label string) any {
-		return struct {
-			Form        form
-			Name, Label string
-		}{f, name, label}
+	"first": func(query url.Values) string { return pageOf(query, "") },
+	"next":  pageOf,
+	"csv": func(query url.Values) string {
+		file := maps.Clone(query)
+		file.Set("format", "csv")
+		return pageOf(file, "")
 	},
+	"pageOf": pageOfStream,
+	"spaced": adminapi.Words,
+	"filter": func(f form, query url.Values) any { return map[string]any{"Form": f, "Query": query} },
+	"entries": func(v view, entries []adminapi.LedgerEntry, url string, may bool) any {
+		return map[string]any{"View": v, "Entries": entries, "URL": url, "May": may}
+	},
+	"payments": func(all []adminapi.Payment, may bool) any { return map[string]any{"Payments": all, "May": may} },
+	"split":    strings.Fields,
+	"json":     shortened,
+	"words":    func(name string) string { return strings.ReplaceAll(name, "_", " ") },
+	"option":   func(name, value, chosen string) any { return struct{ Name, Value, Chosen string }{name, value, chosen} },
+	"field":    func(f form, name, label string) any { return map[string]any{"Form": f, "Name": name, "Label": label} },
 }
 
 // pageOf returns the query of a page of a listing: the first one if the cursor is empty.

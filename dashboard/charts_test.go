@@ -97,7 +97,7 @@ func TestUsage_Account_HasTablesOfCreditsLookupsAndKeys(t *testing.T) {
 	}
 	c.charge("acme.com", "")
 	s.advance(24 * time.Hour)
-	_, _, err := s.node.Operations.Charges.ReverseRequest(t.Context(), operator(), c.id, c.charge("returned.com", server.ID))
+	_, _, err := s.node.Operations.Charges.ReverseRequest(t.Context(), operator(), c.id, c.charge("returned.com", server.ID), "test")
 	s.must(err)
 	c.call("/v1/search?q=acme", worker.Key)
 	c.call("/v1/search?q=bolt", worker.Key)

@@ -33,30 +33,10 @@ const (
 
 // keysView is the data of the page of keys.
 type keysView struct {
-	Valid, Ended []keyRow
+	Valid, Ended []audit.Key
 	MoreEnded    int // that are not listed
 	Form         keyForm
 	Done         string // a sentence about the action that led to the page
-}
-
-// keyRow is a key as it is listed.
-type keyRow struct {
-	keys.Listed
-	Name  string // empty if it has none
-	State string // keys.Active, keys.Expired or keys.Revoked
-}
-
-// Title is the name of the key, or else its end.
-func (k keyRow) Title() string {
-	return audit.TitleOfKey(k.Name, k.Last4)
-}
-
-// EndedAt is when a key that is not valid was revoked, or expired.
-func (k keyRow) EndedAt() time.Time {
-	if k.State == keys.Revoked {
-		return k.RevokedAt
-	}
-	return k.ExpiresAt
 }
 
 // keyForm is the form for a new key as it was filled in. The problems are sentences for its fields.
@@ -86,7 +66,7 @@ func (x *exchange) showKeys() error { return x.showKeysWith(http.StatusOK, newKe
 func (x *exchange) showKeysWith(status int, form keyForm) error {
 	v := keysView{Form: form}
 	notice := x.fresh(keys.Name)
-	all, err := x.listKeys()
+	all, err := x.Audit.ListKeys(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
@@ -105,26 +85,6 @@ func (x *exchange) showKeysWith(status int, form keyForm) error {
 		}
 	}
 	return x.show(status, "keys", view{Title: "Keys", Section: "Keys", Notice: notice, Page: v})
-}
-
-func (x *exchange) listKeys() ([]keyRow, error) {
-	listed, err := x.Keys.List(x.Ctx, x.session.AccountID)
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]string, len(listed))
-	for i := range listed {
-		ids[i] = listed[i].ID
-	}
-	names, err := x.Names.Names(x.Ctx, ids...)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]keyRow, len(listed))
-	for i := range listed {
-		rows[i] = keyRow{listed[i], names[listed[i].ID], listed[i].State(x.Now())}
-	}
-	return rows, nil
 }
 
 // issueKey answers POST /dashboard/keys. The answer is the only page that has the text of the key.
@@ -237,18 +197,18 @@ func (x *exchange) by(form string) commands.Request {
 	return commands.Request{ID: id, Actor: "account:" + x.session.AccountID, CorrelationID: x.session.ID}
 }
 
-func (x *exchange) key() (keyRow, error) {
+func (x *exchange) key() (audit.Key, error) {
 	missing := web.NewProblem(http.StatusNotFound, "There is no such key", "The account has no key with this id.", nil)
 	id := x.Request.PathValue("id")
 	if !web.IsText(id) {
-		return keyRow{}, missing
+		return audit.Key{}, missing
 	}
-	k, err := x.keyOf(id)
+	k, err := x.Audit.Key(x.Ctx, x.session.AccountID, id)
 	if err != nil {
-		return keyRow{}, err
+		return audit.Key{}, err
 	}
 	if k == nil {
-		return keyRow{}, missing
+		return audit.Key{}, missing
 	}
 	return *k, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,30 +57,25 @@ const allKinds = "all"
 type ledgerView struct {
 	Filter     ledgerFilter
 	Kinds      []kind
-	Lines      []audit.Line
+	Lines      []ledger.Line
 	Older      string // query of the next page; empty on the last one
 	Unsearched bool   // the page has fewer entries than there is room for, because older ones were not searched
 	Newest     string // query of the first page; empty on that one
 	Rejects    bool   // the filter is wrong, so nothing was read
 }
 
-// ledgerFilter is the filter as it was filled in. The problems are sentences for its fields.
-type ledgerFilter struct {
-	Type, From, To, RequestID, Domain, Before      string
-	TypeProblem, FromProblem, ToProblem            string
-	RequestIDProblem, DomainProblem, BeforeProblem string
-}
+// ledgerFilter is the filter as it was filled in, and sentences about fields that are wrong, by the names of the fields.
+type ledgerFilter struct{ Values, Problems map[string]string }
 
 // parse returns the filter of the read model, and false if a field is wrong.
 func (f *ledgerFilter) parse(q url.Values) (out ledger.Filter, ok bool) {
-	out.ForCustomer = true
+	f.Values, f.Problems = map[string]string{}, map[string]string{}
+	out.ForCustomer, ok = true, true
 	for _, field := range []struct {
-		name    string
-		value   *string
-		problem *string
-		read    func(value string) (problem string)
+		name string
+		read func(value string) (problem string)
 	}{
-		{"type", &f.Type, &f.TypeProblem, func(v string) string {
+		{"type", func(v string) string {
 			if out.Type = v; v == allKinds {
 				out.Type = ""
 			} else if !slices.ContainsFunc(kinds, func(k kind) bool { return k.Type == v }) {
@@ -87,28 +83,28 @@ func (f *ledgerFilter) parse(q url.Values) (out ledger.Filter, ok bool) {
 			}
 			return ""
 		}},
-		{"from", &f.From, &f.FromProblem, func(v string) (problem string) {
+		{"from", func(v string) (problem string) {
 			out.From, _, problem = parseDay(v)
 			return problem
 		}},
-		{"to", &f.To, &f.ToProblem, func(v string) (problem string) {
+		{"to", func(v string) (problem string) {
 			if _, out.Until, problem = parseDay(v); problem == "" && !out.From.Before(out.Until) {
 				return "This day is before the first one."
 			}
 			return problem
 		}},
-		{"request_id", &f.RequestID, &f.RequestIDProblem, func(v string) string { out.RequestID = v; return "" }},
-		{"domain", &f.Domain, &f.DomainProblem, func(v string) string {
+		{"request_id", func(v string) string { out.RequestID = v; return "" }},
+		{"domain", func(v string) string {
 			id, err := brand.ParseIdentifier(v)
-			if out.Domain = id.Domain; err != nil {
+			if err != nil && !partOfDomain.MatchString(v) {
 				return err.Error()
 			}
-			if id.Kind != brand.Domain {
+			if out.OfDomain(v); err == nil && id.Kind != brand.Domain {
 				return "Entries have domains, not ids of brands. Enter a domain like acme.com."
 			}
 			return ""
 		}},
-		{"before", &f.Before, &f.BeforeProblem, func(v string) string {
+		{"before", func(v string) (problem string) {
 			var err error
 			out.BeforeRevision, err = strconv.ParseUint(v, 10, 63)
 			if err != nil || out.BeforeRevision == 0 || len(v) > maxCursorDigits {
@@ -117,21 +113,25 @@ func (f *ledgerFilter) parse(q url.Values) (out ledger.Filter, ok bool) {
 			return ""
 		}},
 	} {
-		if *field.value = strings.TrimSpace(q.Get(field.name)); *field.value == "" {
-			continue
-		}
+		value, problem := strings.TrimSpace(q.Get(field.name)), ""
 		switch {
-		case !web.IsText(*field.value):
-			*field.value, *field.problem = "", "What was sent is not UTF-8 text."
-		case len(*field.value) > maxFilter:
-			*field.problem = fmt.Sprintf("This is longer than %d bytes.", maxFilter)
+		case value == "":
+		case !web.IsText(value):
+			value, problem = "", "What was sent is not UTF-8 text."
+		case len(value) > maxFilter:
+			problem = fmt.Sprintf("This is longer than %d bytes.", maxFilter)
 		default:
-			*field.problem = field.read(*field.value)
+			problem = field.read(value)
 		}
+		f.Values[field.name], f.Problems[field.name] = value, problem
+		ok = ok && problem == ""
 	}
-	out.Credits = f.Type == "" && f.RequestID == ""
-	return out, f.TypeProblem+f.FromProblem+f.ToProblem+f.RequestIDProblem+f.DomainProblem+f.BeforeProblem == ""
+	out.Credits = f.Values["type"] == "" && f.Values["request_id"] == ""
+	return out, ok
 }
+
+// partOfDomain matches what may be a part of a domain.
+var partOfDomain = regexp.MustCompile("^[A-Za-z0-9.-]+$")
 
 // parseDay returns the beginning and the end of a day.
 func parseDay(text string) (start, end time.Time, problem string) {
@@ -146,9 +146,8 @@ func parseDay(text string) (start, end time.Time, problem string) {
 // query returns the filter as the query of a URL that begins before a revision, or with the newest entry.
 func (f *ledgerFilter) query(before uint64) string {
 	q := url.Values{}
-	for name, value := range map[string]string{"type": f.Type, "from": f.From, "to": f.To, "request_id": f.RequestID,
-		"domain": f.Domain} {
-		if value != "" {
+	for name, value := range f.Values {
+		if value != "" && name != "before" {
 			q.Set(name, value)
 		}
 	}
@@ -184,13 +183,13 @@ func (x *exchange) showLedger() error {
 		if next > 0 {
 			v.Older, v.Unsearched = v.Filter.query(next), len(latest) < ledgerPage
 		}
-		v.Lines, err = audit.Lines(ctx, x.Names, latest)
+		v.Lines, err = ledger.Lines(ctx, x.Names, latest)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if v.Filter.Before != "" {
+	if v.Filter.Values["before"] != "" {
 		v.Newest = v.Filter.query(0)
 	}
 	return x.show(http.StatusOK, "ledger", view{Title: "Ledger", Section: "Ledger", Notice: notice, Page: v})
@@ -205,14 +204,19 @@ func (x *exchange) showRequest() error {
 		Notice: x.noticeOf(story.Behind), Page: audit.StoryPage{Story: story, Ledger: x.base + "/dashboard/ledger"}})
 }
 
-// keyOf returns a key of the account, or nil if there is none.
-func (x *exchange) keyOf(id string) (*keyRow, error) {
-	k, found, err := x.Keys.Get(x.Ctx, id)
-	if err != nil || !found || k.AccountID != x.session.AccountID {
-		return nil, err
+// showUsage answers GET /dashboard/usage.
+func (x *exchange) showUsage() error {
+	used, err := x.Audit.Usage(x.Ctx, x.session.AccountID, x.account.OpenedAt, x.Request.URL.Query().Get("period"))
+	if err != nil {
+		return err
 	}
-	names, err := x.Names.Names(x.Ctx, id)
-	return &keyRow{k, names[id], k.State(x.Now())}, err
+	status := http.StatusOK
+	if used.Problem != "" {
+		status = http.StatusUnprocessableEntity
+	}
+	page := audit.UsagePage{Usage: used, Static: x.pages.static, URL: x.base + "/dashboard/usage",
+		Status: string(x.account.Status)}
+	return x.show(status, "usage", view{Title: "Usage", Section: "Usage", Notice: x.noticeOf(used.Behind), Page: page})
 }
 
 // showReplay answers GET /dashboard/replay: the account after an event, recomputed from the first one.

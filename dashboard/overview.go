@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"letterhead/dashboard/audit"
 	"letterhead/domain/plan"
 	"letterhead/domain/usage"
 	"letterhead/projections/ledger"
@@ -31,7 +30,7 @@ type overviewView struct {
 	RunsOut     time.Time // zero: not within ten years
 	BurnProblem *problem
 
-	Lines         []audit.Line
+	Lines         []ledger.Line
 	LedgerProblem *problem
 }
 
@@ -129,7 +128,7 @@ func (x *exchange) loadLatest(v *overviewView, _ time.Time) error {
 		if err != nil {
 			return err
 		}
-		v.Lines, err = audit.Lines(ctx, x.Names, latest)
+		v.Lines, err = ledger.Lines(ctx, x.Names, latest)
 		return err
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"letterhead/dashboard/site"
 	"letterhead/domain/signin"
 	"letterhead/internal/web"
+	"letterhead/projections/ledger"
 )
 
 //go:embed files
@@ -23,8 +24,6 @@ type pages struct {
 	base      string
 	templates map[string]*template.Template
 	static    *site.Static
-
-	uplot, uplotStyle, charts string // paths
 }
 
 func newPages(base string) (*pages, error) {
@@ -36,8 +35,7 @@ func newPages(base string) (*pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pages{base: base, templates: templates, static: static}
-	return p, p.addCharts()
+	return &pages{base: base, templates: templates, static: static}, nil
 }
 
 type view struct {
@@ -84,7 +82,7 @@ func (x *exchange) show(status int, name string, v view) error {
 // functions are those of the templates, besides the shared ones.
 var functions = template.FuncMap{
 	"rate":  rate,
-	"lines": func(base string, all []audit.Line) any { return struct{ Base, Lines any }{base, all} },
+	"lines": func(base string, all []ledger.Line) any { return struct{ Base, Lines any }{base, all} },
 }
 
 // rate is a rate with one decimal below 100.

@@ -132,7 +132,7 @@ func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
 	_, err = w.Note(ctx, commands.NoteAccount{Request: operator(), AccountID: c.id, Text: "Pays 1.73 late."})
 	s.must(err)
 	then(func(n *state) { n.event = "Note of the operator" })
-	_, _, err = s.node.Operations.Charges.ReverseRequest(ctx, operator(), c.id, charged)
+	_, _, err = s.node.Operations.Charges.ReverseRequest(ctx, operator(), c.id, charged, "test")
 	s.must(err)
 	then(func(n *state) {
 		n.event, n.balance, n.lots = "Charge returned, by the operator", "1,049", "5049"

@@ -88,6 +88,8 @@ type (
 		Credits   int64  `json:"credits"`
 		RequestID string `json:"request_id"` // of the reversed charge
 		Reason    string `json:"reason"`     // client_gone, operator
+		// Note says why an operator reversed the charge; empty in version 1.
+		Note string `json:"note,omitempty"`
 	}
 	// ChargeKept records that the answer of a charge was returned to a repeated request. From then on the
 	// charge is not reversed if its first client disconnected.

@@ -67,10 +67,13 @@ var golden = map[string]eventschemas.Event{
 	"CreditsCharged.v2.least": eventschemas.CreditsCharged{
 		ChargeID: "charge-1", Credits: 1, RequestID: requestID, BrandID: acmeID, Domain: "xn--bcher-kva.de",
 	},
-	"HoldReleased.v1":    eventschemas.HoldReleased{HoldID: "hold-1", Credits: 1, Cause: "expired"},
-	"ChargeReversed.v1":  eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "client_gone"},
-	"ChargeKept.v1":      eventschemas.ChargeKept{ChargeID: "charge-1", RequestID: requestID},
-	"PaymentRefunded.v1": eventschemas.PaymentRefunded{RefundID: "refund-1", PaymentID: "pay_123", Credits: 10_000, Money: &eventschemas.Money{Minor: 500, Currency: "JPY"}},
+	"HoldReleased.v1":         eventschemas.HoldReleased{HoldID: "hold-1", Credits: 1, Cause: "expired"},
+	"ChargeReversed.v2":       eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "client_gone", Note: "the answer was empty"},
+	"ChargeReversed.v2.least": eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "operator"},
+	"ChargeReversed.v1.least": eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "operator"},
+	"ChargeReversed.v1":       eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "client_gone"},
+	"ChargeKept.v1":           eventschemas.ChargeKept{ChargeID: "charge-1", RequestID: requestID},
+	"PaymentRefunded.v1":      eventschemas.PaymentRefunded{RefundID: "refund-1", PaymentID: "pay_123", Credits: 10_000, Money: &eventschemas.Money{Minor: 500, Currency: "JPY"}},
 	"PaymentRefunded.v1.least": eventschemas.PaymentRefunded{
 		RefundID: "refund-1", PaymentID: "pay_123", Credits: 1,
 	},

@@ -149,7 +149,7 @@ func objects(node any, do func(map[string]any)) {
 
 // optional lists the fields that may be absent.
 var optional = []string{
-	"payment_id", "money", "tax", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
+	"payment_id", "money", "tax", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id", "note",
 	"searches", "logos", "keys_used", "etag", "last_modified", "expires_at", "scopes", "origins", "person", "note_id",
 	"by_convention",
 }
@@ -209,6 +209,8 @@ func requiredHere(object map[string]any, field string) bool {
 		return !has("grant_id") && !has("outcome") && !has("value")
 	case "expires_at": // optional for a token of an operator only
 		return has("link_id")
+	case "note": // optional in a reversal only
+		return !has("charge_id")
 	case "person":
 		return has("hash")
 	case "hold_id":

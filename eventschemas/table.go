@@ -27,7 +27,7 @@ func Definitions() []Definition {
 		Define[CreditsHeld](),
 		Define[CreditsCharged](chargeNamesItsKey),
 		Define[HoldReleased](),
-		Define[ChargeReversed](),
+		Define[ChargeReversed](reversalHasNote),
 		Define[ChargeKept](),
 		Define[PaymentRefunded](),
 		Define[PaymentFeeRecorded]().From(2),
@@ -90,6 +90,12 @@ var (
 	grantNamesItsTax = Change{Format: 2, Up: unchanged}
 	// overrideHasReason is version 2 of FieldOverridden: it adds reason.
 	overrideHasReason = Change{Format: 2, Up: unchanged}
+	// reversalHasNote is version 2 of ChargeReversed: it adds note.
+	reversalHasNote = Change{Format: 4, Up: unchanged, Down: func(ev Event) any {
+		v1 := ev.(ChargeReversed)
+		v1.Note = ""
+		return v1
+	}}
 	// keyHasTerms is version 2 of KeyIssued: it adds expires_at, scopes and origins.
 	keyHasTerms = Change{Format: 2, Up: unchanged}
 	// crawlHasIconsByConvention is version 3 of CrawlSucceeded: it adds by_convention.

@@ -139,7 +139,7 @@ func (n *Node) newAuditor() (*audit.Auditor, error) {
 		limits = *n.options.Parts.Replays
 	}
 	a, err := audit.New(audit.Sources{Log: n.Stores.Log, Accounts: n.Models.Accounts,
-		Names: n.Stores.Names, Keys: n.Models.Keys, Ledger: n.Models.Ledger, Folded: n.Operations.Reads.Folded,
+		Names: n.Stores.Names, Keys: n.Models.Keys, Ledger: n.Models.Ledger, Counts: n.Models.Usage, Folded: n.Operations.Reads.Folded,
 		Logger: n.logger, Now: n.Stores.clock.Now, Limits: limits})
 	if err != nil {
 		return nil, err

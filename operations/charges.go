@@ -58,10 +58,10 @@ type Charges struct {
 	Now    func() time.Time
 }
 
-// ReverseRequest reverses the charges of one request. It returns how many the request had, and whether all of them were
+// ReverseRequest reverses the charges of one request for a reason. It returns how many the request had, and whether all of them were
 // reversed before.
 func (o *Charges) ReverseRequest(ctx context.Context, by commands.Request,
-	accountID, requestID string) (charges int, repeated bool, err error) {
+	accountID, requestID, reason string) (charges int, repeated bool, err error) {
 	if err := o.Reads.CatchUp(ctx, ledger.Name); err != nil {
 		return 0, false, err
 	}
@@ -76,7 +76,7 @@ func (o *Charges) ReverseRequest(ctx context.Context, by commands.Request,
 		charges++
 		done, err := o.Writer.ReverseCharge(ctx, commands.ReverseCharge{
 			Request: by, AccountID: accountID, ChargeID: entry.ChargeID, Revision: entry.Revision,
-			Reason: account.ReasonOperator,
+			Reason: account.ReasonOperator, Note: reason,
 		})
 		if err != nil {
 			return 0, false, fmt.Errorf("reverse charge %s: %w", entry.ChargeID, err)
@@ -168,7 +168,7 @@ func (o *Charges) Reverse(ctx context.Context, by commands.Request,
 	for _, c := range charges {
 		_, err := o.Writer.ReverseCharge(ctx, commands.ReverseCharge{
 			Request: by, AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision,
-			Reason: account.ReasonOperator,
+			Reason: account.ReasonOperator, Note: "undelivered",
 		})
 		switch {
 		case errors.Is(err, account.ErrTooLate):

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"letterhead/internal/sqlstore"
 )
@@ -107,7 +108,7 @@ type Page[K comparable, V any] struct {
 	AfterKey   K
 	After      *V // the row of AfterKey; nil for the first page
 
-	equal  []string
+	where  []string // conditions, each of one value
 	values []any
 }
 
@@ -120,16 +121,40 @@ func (p *Page[K, V]) Equal(column, value string) {
 
 // Where selects the rows that have a value in a column.
 func (p *Page[K, V]) Where(column string, value any) {
-	p.equal, p.values = append(p.equal, column), append(p.values, value)
+	p.add(column+" = $%d", value)
 }
+
+func (p *Page[K, V]) add(condition string, value any) {
+	p.values = append(p.values, value)
+	p.where = append(p.where, fmt.Sprintf(condition, len(p.values)))
+}
+
+// Contains selects the rows that have a text within the value of a text column; an empty one selects all. It reads rows
+// that it does not select.
+func (p *Page[K, V]) Contains(column, part string) {
+	if part != "" {
+		p.add(column+` LIKE $%d ESCAPE '\'`, Containing(part))
+	}
+}
+
+// Between selects the rows with a time from one on and before another in a column; a zero time is open.
+func (p *Page[K, V]) Between(column string, from, until time.Time) {
+	if !from.IsZero() {
+		p.add(column+" >= $%d", from.UnixMicro())
+	}
+	if !until.IsZero() {
+		p.add(column+" < $%d", until.UnixMicro())
+	}
+}
+
+// Containing returns the pattern of LIKE, with ESCAPE '\', for values that have a text in them.
+func Containing(part string) string { return "%" + likeEscaper.Replace(part) + "%" }
+
+var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 // Page returns the live rows of a page. Column names in it are not escaped.
 func (d *Keyed[K, V]) Page(ctx context.Context, h *Handle, p Page[K, V]) ([]V, error) {
-	var where []string
-	args := slices.Clone(p.values)
-	for i, column := range p.equal {
-		where = append(where, fmt.Sprintf("%s = $%d", column, i+1))
-	}
+	where, args := slices.Clone(p.where), slices.Clone(p.values)
 	direction, compare := "", ">"
 	if p.Descending {
 		direction, compare = " DESC", "<"

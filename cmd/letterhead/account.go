@@ -145,6 +145,9 @@ func accountPlan(e *environment) *cobra.Command {
 
 func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
 	c := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs("ID")}
+	if verb == "suspend" {
+		c.Flags().String("reason", "", "why; kept forever, so name no person")
+	}
 	return act(e, c, "POST", "/admin/accounts/{ID}/"+verb,
 		func(_ *client, done decided) error { return done.print(e, outcome) })
 }

@@ -154,7 +154,7 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 		_, ok := testwait.Until(time.Minute, func() bool {
 			err := n.Operations.Reads.CatchUp(t.Context(), inbox.Name)
 			if err == nil {
-				_, open, err = n.Models.Inbox.List(t.Context(), "", 0)
+				_, open, err = n.Models.Inbox.List(t.Context(), inbox.Selection{}, 0)
 			}
 			return err == nil && open == left && gaugeValue(t, metrics, "letterhead_billing_open", domain.Waiting) == float64(left)
 		})

@@ -77,7 +77,7 @@ func TestClient_ConnectionBreaks_RepeatIsDoneOnce(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}), io.Discard)
 	command := func(args string) []string { return strings.Fields(args + " --data " + folder) }
-	grant := "credits grant --kind adjustment --amount 5 --account " + id
+	grant := "credits grant --reason test --kind adjustment --amount 5 --account " + id
 	const may = "may have been carried out"
 	interrupted := func(args string) string {
 		said := ends(t, command(args), exitFailure, may, "run it again")

@@ -26,7 +26,7 @@ func creditsGrant(e *environment) *cobra.Command {
 	c.Flags().String("payment-id", "",
 		"opaque reference of the payment; required for topup and subscription, and with "+
 			"--money")
-	c.Flags().String("reason", "", "reason for an adjustment")
+	c.Flags().String("reason", "", "reason; required without a payment id")
 	moneyFlags(c)
 	c.Flags().Int64("tax", 0, "the part of the money that is tax, in minor units (cents)")
 	asJSON := jsonFlag(c)
@@ -81,6 +81,7 @@ func creditsReverse(e *environment) *cobra.Command {
 		Args: exactArgs()}
 	c.Flags().String("account", "", "account id")
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
+	c.Flags().String("reason", "", "why; kept forever, so name no person")
 	asJSON := jsonFlag(c)
 	return act(e, c, "POST", "/admin/accounts/{account}/reversals", func(_ *client, done moved) error {
 		return done.print(e, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", done.Charges, *requestID))

@@ -69,13 +69,22 @@ func (x *client) accountID(text string) (string, error) {
 	return "", usageError{errors.New(problem)}
 }
 
-// accountIn is client.accountID for a command that reads the data folder.
-func accountIn(ctx context.Context, n *node.Node, cmd *cobra.Command, text string) (string, error) {
-	api, err := n.CommandAPI(ctx)
-	if err != nil {
-		return "", err
+// accountIn is client.accountID for a command that reads the data folder. The account must exist.
+func accountIn(ctx context.Context, n *node.Node, cmd *cobra.Command, text string) (id string, err error) {
+	if id = text; uuid.Validate(text) != nil {
+		api, err := n.CommandAPI(ctx)
+		if err != nil {
+			return "", err
+		}
+		x := &client{ctx: ctx, transport: inProcess{api}, reads: true, cmd: cmd}
+		if id, err = x.accountID(text); err != nil {
+			return "", err
+		}
 	}
-	return (&client{ctx: ctx, transport: inProcess{api}, reads: true, cmd: cmd}).accountID(text)
+	if err := n.Operations.Reads.AccountExists(ctx, id); err != nil {
+		return "", explainAccount(id, err)
+	}
+	return id, nil
 }
 
 // completeAccounts makes the shell complete the account that a command takes as its argument or with --account.

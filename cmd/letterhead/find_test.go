@@ -22,7 +22,8 @@ func TestAccounts_ByNameOrBeginningOfID_AreFoundByCommandsThatRead(t *testing.T)
 	if len(name) < 9 || !strings.Contains(strings.Join(name, " "), " Nordwind ") || strings.Contains(strings.Join(name, " "), "Nordstern") {
 		t.Errorf("accounts by name: %v", name)
 	}
-	for _, args := range []string{"account show nordwind", "key list --account Nordwind", "ledger show --account nordwind", "payment list --account NORDWIND", "account notices nordwind"} {
+	for _, args := range []string{"account show nordwind", "key list --account Nordwind", "ledger show --account nordwind", "payment list --account NORDWIND", "account notices nordwind",
+		"ledger verify --account nordwind", "journal export --account nordwind -o -", "ledger undelivered --since 2026-01-01 --account nordwind"} {
 		run(args)
 	}
 	if out := run("account show " + id[:8]); !strings.Contains(out, id) {

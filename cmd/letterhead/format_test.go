@@ -101,7 +101,7 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 	if got := formatIn(t, folder); code != exitFailure || got != datafolder.Format-1 {
 		t.Fatalf("checkout, which appends nothing, ended with %d and format %d: %s", code, got, stderr)
 	}
-	if code, _, stderr := commandLine(t.Context(), "credits", "grant", "--account", accountID, "--amount", "1", "--kind", "adjustment", "--data", folder); code != exitOK {
+	if code, _, stderr := commandLine(t.Context(), "credits", "grant", "--account", accountID, "--amount", "1", "--kind", "adjustment", "--reason", "test", "--data", folder); code != exitOK {
 		t.Fatalf("grant: stderr %s", stderr)
 	}
 	if got := formatIn(t, folder); got != datafolder.Format {

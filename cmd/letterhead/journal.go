@@ -30,7 +30,7 @@ func journalExport(e *environment) *cobra.Command {
 	chart := chartFlag(c)
 	o := journal.Options{}
 	c.Flags().StringVar(&o.AccountID, "account", "", "only the transactions of this account")
-	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+	c.RunE = e.reads(func(ctx context.Context, n *node.Node, c *cobra.Command, _ []string) error {
 		if *output == "" {
 			return usageError{errors.New("-o is needed: the file to write, or - for standard output")}
 		}
@@ -50,8 +50,8 @@ func journalExport(e *environment) *cobra.Command {
 			return err
 		}
 		if o.AccountID != "" {
-			if err := n.Operations.Reads.AccountExists(ctx, o.AccountID); err != nil {
-				return explainAccount(o.AccountID, err)
+			if o.AccountID, err = accountIn(ctx, n, c, o.AccountID); err != nil {
+				return err
 			}
 		}
 		o.Progress = e.reading("journal")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +64,6 @@ func ledgerShow(e *environment) *cobra.Command {
 		if *accountID, err = accountIn(ctx, n, c, *accountID); err != nil {
 			return err
 		}
-		if err := n.Operations.Reads.AccountExists(ctx, *accountID); err != nil {
-			return explainAccount(*accountID, err)
-		}
 		// The output must include everything that was answered before the command began.
 		if err := n.Operations.Reads.Folded(ctx, ledger.Name); err != nil {
 			return err
@@ -99,9 +97,14 @@ func ledgerVerify(e *environment) *cobra.Command {
 	}
 	accountID := c.Flags().String("account", "", "account id (default: all accounts)")
 	asJSON := jsonFlag(c)
-	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+	c.RunE = e.reads(func(ctx context.Context, n *node.Node, c *cobra.Command, _ []string) (err error) {
 		if n.Reading() && !n.Served() {
 			if err := e.warnBehind(ctx, n); err != nil {
+				return err
+			}
+		}
+		if *accountID != "" {
+			if *accountID, err = accountIn(ctx, n, c, *accountID); err != nil {
 				return err
 			}
 		}
@@ -151,6 +154,12 @@ func ledgerUndelivered(e *environment) *cobra.Command {
 		},
 	}
 	show := e.onAPI(node.ToRead, func(x *client) error {
+		if flags.Changed("account") { // so that what is listed is reversed
+			id, err := x.accountID(flags.Lookup("account").Value.String())
+			if err := cmp.Or(err, flags.Set("account", id)); err != nil {
+				return err
+			}
+		}
 		if err := charges.list(x, e, *asJSON, nil); err != nil {
 			return err
 		}

@@ -72,8 +72,9 @@ func ledgerProve(e *environment) *cobra.Command {
 			return err
 		}
 		return e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-			if err := n.Operations.Reads.AccountExists(ctx, o.AccountID); err != nil {
-				return explainAccount(o.AccountID, err)
+			var err error
+			if o.AccountID, err = accountIn(ctx, n, cmd, o.AccountID); err != nil {
+				return err
 			}
 			prove := func(w io.Writer) error {
 				return n.Operations.Checkpoints.Proofs(e.countAccounts("prove")).Prove(ctx, o, w)

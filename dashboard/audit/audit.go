@@ -1,5 +1,5 @@
-// Package audit shows how an account came to be what it is: its replay from the first event, and the story of a
-// request. The pages of customers and those of operators have both.
+// Package audit shows how an account came to be what it is: its replay from the first event, the story of a request, and
+// its use by day. The pages of customers and those of operators have all of them.
 package audit
 
 import (
@@ -24,6 +24,7 @@ import (
 	"letterhead/projections/accounts"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
+	"letterhead/projections/usage"
 )
 
 // Event is an event of an account that continues the hash chain.
@@ -39,6 +40,7 @@ type Sources struct {
 	Names    *accountnames.Table
 	Keys     *keys.Directory
 	Ledger   *ledger.Model
+	Counts   *usage.Model // what accounts used
 	// Folded waits until the named read models have what the log has now.
 	Folded func(ctx context.Context, names ...string) error
 	Logger *slog.Logger
@@ -56,7 +58,7 @@ type Auditor struct {
 // New returns an auditor, which Close ends.
 func New(from Sources) (*Auditor, error) {
 	if from.Log == nil || from.Accounts == nil || from.Names == nil || from.Keys == nil || from.Ledger == nil ||
-		from.Folded == nil || from.Logger == nil || from.Now == nil {
+		from.Counts == nil || from.Folded == nil || from.Logger == nil || from.Now == nil {
 		return nil, errors.New("audit: a source is missing")
 	}
 	a := &Auditor{Sources: from, ledgers: semaphore.NewWeighted(LedgerReads())}
@@ -119,7 +121,7 @@ func (a *Auditor) readLedger(ctx context.Context, read func() error) error {
 var files embed.FS
 
 // Templates returns the templates of pages by name: files/layout.html and files/NAME.html of a server, the shared ones,
-// and "replay", of a *ReplayPage, and "story", of a StoryPage.
+// and "replay", of a *ReplayPage, "story", of a StoryPage, and "usage", of a UsagePage.
 func Templates(names []string, functions template.FuncMap, from fs.FS) (map[string]*template.Template, error) {
 	all := map[string]*template.Template{}
 	for _, name := range names {

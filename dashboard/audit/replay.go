@@ -67,7 +67,7 @@ type Replay struct {
 	Curve     *Curve // nil while the replay runs, and of a single event
 	Holds     []timeline.Hold
 	MoreHolds int
-	Keys      []Key
+	Keys      []ValidKey
 	Lots      []Lot // with credits left
 	UsedUp    int   // others
 	MoreLots  int
@@ -94,7 +94,7 @@ func (v *Replay) Events() uint64 { return v.Newest + 1 }
 
 // ReplayEvent is an event as it is described.
 type ReplayEvent struct {
-	Line
+	ledger.Line
 	Story bool // the ledger explains its request
 }
 
@@ -105,15 +105,15 @@ func (e *ReplayEvent) By() string {
 	return cmp.Or(by[kind], "unknown")
 }
 
-// Key is a valid key with its name.
-type Key struct {
+// ValidKey is a valid key with its name.
+type ValidKey struct {
 	timeline.Key
 	Name string
 }
 
 // Title is the name of the key, or else its end.
-func (k Key) Title() string {
-	return TitleOfKey(k.Name, k.Last4)
+func (k ValidKey) Title() string {
+	return titleOfKey(k.Name, k.Last4)
 }
 
 // Lot is a grant with credits left.
@@ -121,7 +121,7 @@ type Lot struct{ timeline.Lot }
 
 // Name names the grant.
 func (l Lot) Name() string {
-	return cmp.Or(grants[l.Kind], "Credits granted")
+	return ledger.NameOfGrant(l.Kind)
 }
 
 // Replay returns an account after an event, recomputed from the first one. at is its revision as it was typed; empty
@@ -323,7 +323,7 @@ func (a *Auditor) listEvents(ctx context.Context, v *Replay, r *replay) error {
 		}
 		entries = append(entries, r.entry(&e.Recorded, body))
 	}
-	lines, err := Lines(ctx, a.Names, entries)
+	lines, err := ledger.Lines(ctx, a.Names, entries)
 	if err != nil {
 		return err
 	}
@@ -356,7 +356,7 @@ func (a *Auditor) validKeys(ctx context.Context, v *Replay) error {
 	var ids []string
 	for _, k := range v.Now.Keys {
 		if !k.Expired(v.Event.At) {
-			ids, v.Keys = append(ids, k.ID), append(v.Keys, Key{Key: k})
+			ids, v.Keys = append(ids, k.ID), append(v.Keys, ValidKey{Key: k})
 		}
 	}
 	keyNames, err := a.Names.Names(ctx, ids...)

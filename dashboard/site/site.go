@@ -19,6 +19,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/internal/contentcoding"
 	"letterhead/internal/htmx"
+	"letterhead/internal/uplot"
 )
 
 //go:embed files
@@ -32,6 +33,8 @@ type Static struct {
 	Style, Script string // paths
 	HTMX          string // path
 
+	UPlot, UPlotStyle, Charts string // paths of what draws charts
+
 	prefix string
 	files  map[string]http.Handler // by name
 }
@@ -44,7 +47,13 @@ func NewStatic(base, prefix string) (*Static, error) {
 	if s.Style, err = s.Add(files, "files/style.css", "text/css; charset=utf-8"); err != nil {
 		return nil, err
 	}
-	s.Script, err = s.Add(files, "files/times.js", "text/javascript; charset=utf-8")
+	const script = "text/javascript; charset=utf-8"
+	if s.Script, err = s.Add(files, "files/times.js", script); err != nil {
+		return nil, err
+	}
+	s.UPlot = s.Serve(uplot.ScriptName, script, uplot.Script)
+	s.UPlotStyle = s.Serve(uplot.StyleName, "text/css; charset=utf-8", uplot.Style)
+	s.Charts, err = s.Add(files, "files/charts.js", script)
 	return s, err
 }
 

@@ -176,6 +176,7 @@ type Reverse struct {
 	ChargedAt time.Time
 	RequestID string // of the charge
 	Reason    string // client_gone, operator
+	Note      string // why an operator reverses it
 }
 
 // Reverse returns the credits of a whole charge, once, even if the account is suspended or closed.
@@ -184,6 +185,7 @@ type Reverse struct {
 // Errors: ErrInvalid, ErrNotFound, ErrTooLate, ErrChargeKept, ErrCreditLimit.
 func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
 	err := firstError(text("charge id", in.ChargeID, true), text("request id", in.RequestID, true),
+		text("reason", in.Note, false),
 		amount(in.Credits), a.exists())
 	if err != nil {
 		return Outcome{}, err
@@ -210,7 +212,10 @@ func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
 	if in.Credits > MaxCredits-a.core.balance {
 		return Outcome{}, ErrCreditLimit
 	}
+	if err := kept("reason", in.Note); err != nil {
+		return Outcome{}, err
+	}
 	return decided(eventschemas.ChargeReversed{
-		ChargeID: in.ChargeID, Credits: in.Credits, RequestID: in.RequestID, Reason: in.Reason,
+		ChargeID: in.ChargeID, Credits: in.Credits, RequestID: in.RequestID, Reason: in.Reason, Note: in.Note,
 	}), nil
 }

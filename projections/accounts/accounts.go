@@ -152,9 +152,16 @@ func PresentOnly(sort string) bool { return sort == "spend" || sort == "used" }
 type Selection struct {
 	Plan   plan.ID        // empty for all
 	Status account.Status // empty for all
+	// From and Until, if not zero, select the accounts that were opened from a time on and before another.
+	From, Until time.Time
 	// Sort is one of Sorts; by id if empty. By spend, the latest month in which an account was charged counts first.
 	Sort       string
 	Descending bool
+}
+
+// Opened reports whether an account was opened from From on and before Until.
+func (s *Selection) Opened(a Account) bool {
+	return !a.OpenedAt.Before(s.From) && (s.Until.IsZero() || a.OpenedAt.Before(s.Until))
 }
 
 // Select returns at most limit accounts (no more than MaxPage) after the given one, which is nil for the first page. If
@@ -169,6 +176,7 @@ func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit i
 		Limit: min(max(limit, 0), MaxPage), After: after}
 	page.Equal("plan", string(s.Plan))
 	page.Equal("status", string(s.Status))
+	page.Between("opened_at", s.From, s.Until)
 	if after != nil {
 		page.AfterKey = after.ID
 	}

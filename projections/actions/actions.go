@@ -69,7 +69,10 @@ func New(store *sqlstore.Store) *Model {
 }
 
 // Filter selects actions. Empty fields select all.
-type Filter struct{ Actor, Stream string }
+type Filter struct {
+	Actor, Stream string    // empty for all
+	From, Until   time.Time // from a time on and before another; zero is open
+}
 
 // List returns the selected actions before a position, the last ones if it is 0, the newest first. Errors:
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
@@ -77,6 +80,7 @@ func (m *Model) List(ctx context.Context, f Filter, before uint64, limit int) ([
 	page := projections.Page[uint64, Action]{Descending: true, Limit: max(limit, 0), AfterKey: before}
 	page.Equal("actor", f.Actor)
 	page.Equal("stream", f.Stream)
+	page.Between("at", f.From, f.Until)
 	if before > 0 {
 		page.After = &Action{}
 	}

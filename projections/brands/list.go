@@ -44,6 +44,7 @@ var Sorts = []string{"domain", "status", "quality", "logo", "revision"}
 
 // Selection selects and sorts brands.
 type Selection struct {
+	Domain      string // that domains have in them; empty for all
 	Status      string // empty for all
 	Claimed     bool   // only claimed ones
 	WithoutLogo bool   // only those without a logo
@@ -66,6 +67,7 @@ func (m *Model) List(ctx context.Context, s Selection, after *Listed, limit int)
 	page := projections.Page[string, Listed]{By: by, Descending: s.Descending, Limit: max(limit, 0), After: after}
 	page.Where("readable", number(true))
 	page.Equal("status", s.Status)
+	page.Contains("domain", s.Domain)
 	if s.Claimed {
 		page.Where("claimed", number(true))
 	}

@@ -58,11 +58,20 @@ func New(store *sqlstore.Store) *Model {
 	})}
 }
 
-// List returns the failures with an outcome, all if it is empty, before a position, the last ones if it is 0, the
+// Filter selects failures.
+type Filter struct {
+	Outcome     string    // empty for all
+	Domain      string    // that domains have in them; empty for all
+	From, Until time.Time // from a time on and before another; zero is open
+}
+
+// List returns the selected failures before a position, the last ones if it is 0, the
 // newest first. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
-func (m *Model) List(ctx context.Context, outcome string, before uint64, limit int) ([]Failure, error) {
+func (m *Model) List(ctx context.Context, f Filter, before uint64, limit int) ([]Failure, error) {
 	page := projections.Page[uint64, Failure]{Descending: true, Limit: max(limit, 0), AfterKey: before}
-	page.Equal("outcome", outcome)
+	page.Equal("outcome", f.Outcome)
+	page.Contains("domain", f.Domain)
+	page.Between("at", f.From, f.Until)
 	if before > 0 {
 		page.After = &Failure{}
 	}

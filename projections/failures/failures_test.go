@@ -34,7 +34,7 @@ func TestList_FailedCrawls_NewestFirst(t *testing.T) {
 		e.CatchUp(r)
 		list := func(outcome string, before uint64, limit int) (crawls []string, last uint64) {
 			t.Helper()
-			all := testmust.Get(m.List(t.Context(), outcome, before, limit))(t)
+			all := testmust.Get(m.List(t.Context(), failures.Filter{Outcome: outcome}, before, limit))(t)
 			for _, f := range all {
 				crawls, last = append(crawls, f.CrawlID), f.Position
 			}
@@ -48,7 +48,7 @@ func TestList_FailedCrawls_NewestFirst(t *testing.T) {
 		if second, _ := list("timeout", last, 9); !slices.Equal(first, []string{"3"}) || !slices.Equal(second, []string{"1"}) {
 			t.Errorf("pages of timeouts %v and %v, want [3] and [1]", first, second)
 		}
-		all, err := m.List(t.Context(), "dns", 0, 9)
+		all, err := m.List(t.Context(), failures.Filter{Outcome: "dns"}, 0, 9)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%+v, %v, want one failure", all, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,11 +45,11 @@ SELECT id, event, position, processor, at, type, account, customer, payment, rea
 			ELSE 'waiting' END AS shown
 	FROM {reports} AS r
 ) AS reports `
-	countOpen    = `SELECT count(*) FROM {reports} WHERE open = 1`
-	countInbox   = `SELECT count(*) FROM {reports} WHERE open = 1 AND state = 'inbox'`
-	countShown   = `SELECT count(*) FROM (` + selectShown + `WHERE open = 1 AND shown = $1) AS shown`
-	listOpen     = selectShown + `WHERE open = 1 ORDER BY position LIMIT $1`
-	listShown    = selectShown + `WHERE open = 1 AND shown = $2 ORDER BY position LIMIT $1`
+	countOpen    = `SELECT count(*) FROM {reports} WHERE open = 1 AND at >= $1 AND at < $2`
+	countInbox   = `SELECT count(*) FROM {reports} WHERE open = 1 AND at >= $1 AND at < $2 AND state = 'inbox'`
+	countShown   = `SELECT count(*) FROM (` + selectShown + `WHERE open = 1 AND at >= $1 AND at < $2 AND shown = $3) AS shown`
+	listOpen     = selectShown + `WHERE open = 1 AND at >= $1 AND at < $2 ORDER BY position LIMIT $3`
+	listShown    = selectShown + `WHERE open = 1 AND at >= $1 AND at < $2 AND shown = $4 ORDER BY position LIMIT $3`
 	selectByID   = selectShown + `WHERE id = $1`
 	accountOfPay = `
 SELECT granted FROM {reports} WHERE processor = $1 AND payment = $2 AND kind = 'payment' AND state = 'applied' ORDER BY position DESC LIMIT 1`
@@ -162,16 +164,26 @@ func New(store *sqlstore.Store) *Model {
 	})}
 }
 
-// List returns at most limit reports that were neither applied nor dismissed, in the order of the log, and how many
-// there are. state selects one of billing.Inbox, billing.Waiting and Undecided; all if it is empty. Errors:
-// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
-func (m *Model) List(ctx context.Context, state string, limit int) (all []Report, total int, err error) {
-	list, count, args, counted := listOpen, countOpen, []any{max(limit, 0)}, []any(nil)
+// Selection selects reports.
+type Selection struct {
+	State       string    // billing.Inbox, billing.Waiting or Undecided; empty for all
+	From, Until time.Time // reported from a time on and before another; zero is open
+}
+
+// List returns at most limit of the selected reports that were neither applied nor dismissed, in the order of the log,
+// and how many there are. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) List(ctx context.Context, s Selection, limit int) (all []Report, total int, err error) {
+	until := int64(math.MaxInt64)
+	if !s.Until.IsZero() {
+		until = s.Until.UnixMicro()
+	}
+	counted := []any{max(s.From.UnixMicro(), 0), until}
+	list, count, args := listOpen, countOpen, append(slices.Clone(counted), max(limit, 0))
 	switch {
-	case state == billing.Inbox:
-		list, count, args = listShown, countInbox, append(args, state)
-	case state != "":
-		list, count, args, counted = listShown, countShown, append(args, state), []any{state}
+	case s.State == billing.Inbox:
+		list, count, args = listShown, countInbox, append(args, s.State)
+	case s.State != "":
+		list, count, args, counted = listShown, countShown, append(args, s.State), append(counted, s.State)
 	}
 	err = m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		if err := q.QueryRowContext(ctx, t.SQL(count), counted...).Scan(&total); err != nil {

@@ -83,11 +83,11 @@ func TestList_RandomReports_AgreesWithDecisions(t *testing.T) {
 				all[""], all[want.State] = append(all[""], want), append(all[want.State], want)
 			}
 			for _, s := range []string{"", billing.Inbox, billing.Waiting, inbox.Undecided} {
-				got, total, err := m.List(t.Context(), s, 1000)
+				got, total, err := m.List(t.Context(), inbox.Selection{State: s}, 1000)
 				if err != nil || total != len(all[s]) || !reflect.DeepEqual(got, all[s]) {
 					t.Fatalf("round %d, state %q: %d reports %+v, %v\nwant %+v", round, s, total, got, err, all[s])
 				}
-				if got, total, err := m.List(t.Context(), s, 1); err != nil || total != len(all[s]) || len(got) != min(1, total) {
+				if got, total, err := m.List(t.Context(), inbox.Selection{State: s}, 1); err != nil || total != len(all[s]) || len(got) != min(1, total) {
 					t.Fatalf("round %d, state %q, limit 1: %d of %d reports, %v", round, s, len(got), total, err)
 				}
 			}

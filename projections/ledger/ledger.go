@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/domain/account"
+	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -175,6 +176,8 @@ type Details struct {
 type Filter struct {
 	// RequestID, Type, PaymentID, KeyID and Domain, if not empty, select only the entries that have them.
 	RequestID, Type, PaymentID, KeyID, Domain string
+	// DomainPart, if not empty, selects only the entries of domains that have it in them.
+	DomainPart string
 	// From and Until, if not zero, select the entries from a time on and before another.
 	From, Until time.Time
 	// ForCustomer leaves out what only operators see: fees of the payment processor, and notes.
@@ -187,6 +190,16 @@ type Filter struct {
 	Limit int
 
 	revisions *[2]int64 // in place of From and Until: the first one, and the first one after them
+}
+
+// OfDomain selects only the entries of a domain, of any form that the API accepts; or, if the text is none, those of
+// domains that have it in them.
+func (f *Filter) OfDomain(text string) {
+	if id, err := brand.ParseIdentifier(text); err == nil && id.Kind == brand.Domain {
+		f.Domain = id.Domain
+		return
+	}
+	f.DomainPart = strings.ToLower(text)
 }
 
 // bound replaces From and Until by revisions, which an index has.
@@ -247,6 +260,9 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 	}
 	if f.Domain != "" {
 		add("e.domain = ?", f.Domain)
+	}
+	if f.DomainPart != "" {
+		add(`e.domain LIKE ? ESCAPE '\'`, projections.Containing(f.DomainPart))
 	}
 	if f.BeforeRevision != 0 {
 		add("e.revision < ?", int64(f.BeforeRevision))
@@ -317,7 +333,7 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 	if f.Credits {
 		return entries
 	}
-	alone := f.Type != "" || f.PaymentID != "" || f.KeyID != "" || f.Domain != ""
+	alone := f.Type != "" || f.PaymentID != "" || f.KeyID != "" || f.Domain != "" || f.DomainPart != ""
 	return m.captured(ctx, entries, alone)
 }
 
@@ -430,7 +446,7 @@ func (f *Filter) scans() bool {
 	if f.RequestID != "" || slices.Contains(rareTypes, f.Type) {
 		return false
 	}
-	return f.Type != "" || f.PaymentID != "" || f.KeyID != "" || f.Domain != "" || f.Credits
+	return f.Type != "" || f.PaymentID != "" || f.KeyID != "" || f.Domain != "" || f.DomainPart != "" || f.Credits
 }
 
 // ByRequest returns the entries of a request, of any account, in the order of the log. Errors: as Entries.

@@ -221,12 +221,14 @@ var Sorts = []string{"account", "paid", "credits", "money", "state"}
 
 // Selection selects and sorts payments.
 type Selection struct {
-	AccountID  string // empty for all
-	ID         string // empty for all
-	State      State  // empty for all
-	Kind       string // empty for all
-	Sort       string // one of Sorts; by account and id if empty
-	Descending bool
+	AccountID string // empty for all
+	ID        string // empty for all
+	State     State  // empty for all
+	Kind      string // empty for all
+	// From and Until, if not zero, select the payments from a time on and before another.
+	From, Until time.Time
+	Sort        string // one of Sorts; by account and id if empty
+	Descending  bool
 }
 
 // List returns at most limit payments (no more than MaxPage) after the given one, which is nil for the first page. If a
@@ -242,6 +244,7 @@ func (m *Model) List(ctx context.Context, s Selection, after *Payment, limit int
 	page.Equal("id", s.ID)
 	page.Equal("state", string(s.State))
 	page.Equal("kind", s.Kind)
+	page.Between("paid_at", s.From, s.Until)
 	if after != nil {
 		page.AfterKey, page.After = key{after.AccountID, after.ID}, after
 	}

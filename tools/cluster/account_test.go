@@ -46,7 +46,7 @@ func (n *node) open(t testing.TB, plan string, credits int) customer {
 // grant adds credits by a command on this node.
 func (n *node) grant(t testing.TB, c customer, credits int) {
 	t.Helper()
-	n.must(t, "credits", "grant", "--account", c.id, "--amount", strconv.Itoa(credits), "--kind", "adjustment")
+	n.must(t, "credits", "grant", "--account", c.id, "--amount", strconv.Itoa(credits), "--kind", "adjustment", "--reason", "test")
 }
 
 // standing is the state of an account that a node reads from the account's stream.

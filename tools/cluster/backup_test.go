@@ -112,7 +112,7 @@ func TestMigration_FromOneFolder_KeepsLedgerAndBrands(t *testing.T) {
 		}
 	}
 	spend(old, 20)
-	old.must(t, "brand", "override", hit, "description", `"Moved by hand."`)
+	old.must(t, "brand", "override", "--reason", "test", hit, "description", `"Moved by hand."`)
 
 	c, err := newCluster("lh"+random(), at)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestSuspension_OnOneNode_NextRequestOnEveryNodeFollows(t *testing.T) {
 	who := c.apis[0].open(t, "custom", 0)
 	for round := range rounds {
 		operator := c.apis[round%apiNodes]
-		operator.must(t, "account", "suspend", who.id)
+		operator.must(t, "account", "suspend", "--reason", "test", who.id)
 		c.everywhere(t, http.StatusForbidden, lookup(hit), who.secret)
 		operator.must(t, "account", "reinstate", who.id)
 		c.everywhere(t, http.StatusOK, "/v1/me", who.secret)

@@ -215,9 +215,9 @@ func (p *pair) commandsFail(t *testing.T, env []string, who customer) {
 	t.Helper()
 	var running sync.WaitGroup
 	for i, args := range [][]string{
-		{"credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment"}, {"key", "revoke", who.keyID},
+		{"credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment", "--reason", "test"}, {"key", "revoke", who.keyID},
 		{"ledger", "verify"}, {"projections", "rebuild", "--all"}, {"backup", p.dir + "-backup"},
-		{"brand", "override", "github.com", "name", `"Wrong"`},
+		{"brand", "override", "--reason", "test", "github.com", "name", `"Wrong"`},
 	} {
 		running.Go(func() {
 			cli := fmt.Sprint("cli", i)
@@ -250,7 +250,7 @@ func TestEventStore_WrongLog_IsRejectedUntilRightLogIsBack(t *testing.T) {
 	p.keep(t, p.dir, older)
 	p.startStore(t)
 	until(t, settledWithin, "the nodes are connected again", func() bool {
-		_, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "21", "--kind", "adjustment")
+		_, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "21", "--kind", "adjustment", "--reason", "test")
 		return err == nil
 	})
 	until(t, settledWithin, "the grant is folded", func() bool { return two.standing(t, who).Balance == 121 })
@@ -289,7 +289,7 @@ func TestEventStore_WrongLog_IsRejectedUntilRightLogIsBack(t *testing.T) {
 			n.want(t, http.StatusServiceUnavailable, "/v1/me", who.secret)
 			n.want(t, http.StatusServiceUnavailable, "/v1/brands/github.com", who.secret)
 		}
-		if out, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment"); err == nil {
+		if out, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment", "--reason", "test"); err == nil {
 			t.Errorf("a node granted credits on a log that is %s: %s", name, out)
 		}
 		if log == fork {
@@ -341,7 +341,7 @@ func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
 	p.keep(t, p.dir, older)
 	p.startStore(t)
 	until(t, settledWithin, "the nodes are connected again", func() bool {
-		_, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "21", "--kind", "adjustment")
+		_, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "21", "--kind", "adjustment", "--reason", "test")
 		return err == nil
 	})
 	two.want(t, http.StatusOK, "/v1/me", who.secret)
@@ -349,7 +349,7 @@ func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
 	accept := func(log, reason string) {
 		t.Helper()
 		for range 2 { // of the second one the workers know in memory only
-			one.must(t, "credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment")
+			one.must(t, "credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment", "--reason", "test")
 		}
 		p.exchange(t, log)
 		one.rejects(t, reason)

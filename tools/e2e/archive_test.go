@@ -95,7 +95,7 @@ func newFolderWithFailures(t *testing.T) (data, accountID, key string) {
 	for _, domain := range unknownDomains {
 		n.lookupFails(domain, key)
 	}
-	ok(t, data, "brand", "override", unknownDomains[1], "name", `"Two"`) // makes it a brand
+	ok(t, data, "brand", "override", "--reason", "test", unknownDomains[1], "name", `"Two"`) // makes it a brand
 	n.stop()
 	return data, acc.Account.ID, key
 }

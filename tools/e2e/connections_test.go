@@ -128,7 +128,7 @@ func TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient(t *testing.T) {
 	n := startWithFiles(t, data, 1024)
 	n.t = t
 	acc, key := account(t, data, "growth")
-	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "100", "--kind", "adjustment")
+	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "100", "--kind", "adjustment", "--reason", "test")
 	a := attack(strings.TrimPrefix(n.url, "http://"), clients, rounds, 0)
 	client := &http.Client{Timeout: wireTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	for range asked {
@@ -162,7 +162,7 @@ func TestLookups_BesideClientsOfTheSameAddress_AreAnswered(t *testing.T) {
 	n := startWithFiles(t, data, 1024)
 	n.t = t
 	acc, key := account(t, data, "growth")
-	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "1000", "--kind", "adjustment")
+	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "1000", "--kind", "adjustment", "--reason", "test")
 	for _, c := range []struct{ name, sent string }{
 		{"nothing", ""},
 		{"half a header", "GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: lh_"},
@@ -209,7 +209,7 @@ func BenchmarkLookupsUnderAttack(b *testing.B) {
 		var keys []string
 		for range clients {
 			acc, key := account(t, data, "custom")
-			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", strconv.Itoa(each), "--kind", "adjustment")
+			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", strconv.Itoa(each), "--kind", "adjustment", "--reason", "test")
 			keys = append(keys, key)
 		}
 		if attacked != nil {
@@ -295,7 +295,7 @@ func TestSIGTERM_UnderLoad_AnswersEveryRequestThatWasRead(t *testing.T) {
 	data := folder(t)
 	n := start(t, data)
 	acc, key := account(t, data, "custom")
-	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "100000", "--kind", "adjustment")
+	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "100000", "--kind", "adjustment", "--reason", "test")
 	address := strings.TrimPrefix(n.url, "http://")
 	request := "GET /v1/brands/github.com HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + key + "\r\n\r\n"
 	dial := func() net.Conn {

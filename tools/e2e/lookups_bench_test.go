@@ -32,7 +32,7 @@ func BenchmarkChargedLookups(b *testing.B) {
 		atOnce(4, func() { // commands
 			for i := next.Add(1); i <= accounts && !b.Failed(); i = next.Add(1) {
 				acc, key := account(b, n.data, "custom")
-				ok(b, n.data, "credits", "grant", "--account", acc.Account.ID, "--amount", "1000000", "--kind", "adjustment")
+				ok(b, n.data, "credits", "grant", "--account", acc.Account.ID, "--amount", "1000000", "--kind", "adjustment", "--reason", "test")
 				r.keys[i-1] = key
 			}
 		})

@@ -40,7 +40,7 @@ func BenchmarkLookupsDuringMaintenance(b *testing.B) {
 	for range b.N {
 		for _, p := range phases {
 			acc, key := account(t, data, "custom") // a new account is below its limit of requests per minute
-			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", fmt.Sprint(benchLookups), "--kind", "adjustment")
+			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", fmt.Sprint(benchLookups), "--kind", "adjustment", "--reason", "test")
 			took, peak := n.lookupsDuring(b, key, p.command)
 			if peak > 0 {
 				b.ReportMetric(float64(peak)/(1<<20), "MiB-"+p.name)
@@ -129,7 +129,7 @@ func BenchmarkLookupsDuringExport(b *testing.B) {
 		var keys []string
 		for range clients {
 			acc, key := account(t, data, "custom")
-			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", fmt.Sprint(each), "--kind", "adjustment")
+			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", fmt.Sprint(each), "--kind", "adjustment", "--reason", "test")
 			keys = append(keys, key)
 		}
 		stop := n.repeat(b, command)

@@ -194,12 +194,26 @@ func TestPages_InBrowser_CustomerAndOperator(t *testing.T) {
 	operator.sees("The rebuild has begun.")
 	operator.press("Accounts")
 	operator.press(created.Account.Name)
+	operator.sees("Use by day")
+	operator.run("open the tab with the forms", `(() => {
+	const tab = document.querySelector("nav[aria-label=Account] a[href$='/actions']");
+	if (!tab) return null;
+	setTimeout(() => tab.click());
+	return "";
+})()`)
 	operator.sees("Grant credits")
 	operator.fill("/grant", "credits", "1000")
 	operator.press("Grant the credits")
+	operator.sees("The balance becomes")
+	operator.press("Yes, do it")
+	operator.sees("The field reason is needed")
+	operator.fill("/grant", "reason", "a gift")
+	operator.press("Grant the credits")
+	operator.sees("The balance becomes")
+	operator.press("Yes, do it")
 	operator.sees("The credits are granted.")
 	operator.press("Actions")
-	operator.sees("CreditsGranted")
+	operator.sees("Credits granted")
 
 	customer.finds(n.url+"/dashboard", "1,049")
 	customer.press("Keys")

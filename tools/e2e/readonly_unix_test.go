@@ -94,7 +94,7 @@ func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
 			}
 			return string(out), cmd.ProcessState.ExitCode()
 		}
-		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}, {"credits", "grant", "--account", acc.Account.ID, "--amount", "1", "--kind", "adjustment"}} {
+		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}, {"credits", "grant", "--account", acc.Account.ID, "--amount", "1", "--kind", "adjustment", "--reason", "test"}} {
 			if printed, code := run(args...); code != 1 || !strings.Contains(printed, data+" cannot be written") {
 				t.Errorf("killed %t: %s ended with %d: %s", killed, args[0], code, printed)
 			}

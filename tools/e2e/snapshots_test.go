@@ -21,7 +21,7 @@ func spendingFolder(t *testing.T) (data, accountID, secret string) {
 	data = folder(t)
 	n := start(t, data)
 	acc, key := account(t, data, "growth")
-	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "250", "--kind", "adjustment")
+	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "250", "--kind", "adjustment", "--reason", "test")
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -121,7 +121,7 @@ func TestTour_Pages_AreDrawn(t *testing.T) {
 		{customer, "05-replay", n.url + "/dashboard/replay", "Replayed = stored"},
 		{customer, "06-playground", n.url + "/dashboard/playground", "Look it up"},
 		{operator, "07-health", admin + "/", "Read models"},
-		{operator, "08-account", admin + "/accounts/" + id, "Ledger"},
+		{operator, "08-account", admin + "/accounts/" + id, "Use by day"},
 		{operator, "09-brand", admin + "/brands/github.com", "History"},
 		{operator, "10-revenue", admin + "/books/revenue", "Recognized"},
 	} {

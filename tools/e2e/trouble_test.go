@@ -35,7 +35,7 @@ func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 	}
 	testmust.Succeed(t, db.Close())
 	n = start(t, data, "LETTERHEAD_STARTER=off")
-	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "7", "--kind", "adjustment")
+	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "7", "--kind", "adjustment", "--reason", "test")
 	n.want(http.StatusOK, "/v1/me", key)
 	if out, _, code := letterhead(t, data, "doctor"); code == 0 || !strings.Contains(out, "projections rebuild ledger") {
 		t.Errorf("doctor ended with %d and printed %s", code, out)

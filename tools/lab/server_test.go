@@ -159,7 +159,7 @@ func (s *server) createAccount() error {
 			s.secret = k.Key
 		}
 	}
-	_, err = s.letterhead("credits", "grant", "--account", s.account, "--amount", credits, "--kind", "adjustment")
+	_, err = s.letterhead("credits", "grant", "--account", s.account, "--amount", credits, "--kind", "adjustment", "--reason", "test")
 	return err
 }
 

@@ -1,13 +1,12 @@
-package dashboard
+package audit
 
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"time"
 
-	"letterhead/internal/uplot"
+	"letterhead/dashboard/site"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 	"letterhead/projections/usage"
@@ -30,8 +29,8 @@ var periods = []period{
 	{"12m", "12 months", func(today time.Time) time.Time { return today.AddDate(-1, 0, 1) }},
 }
 
-// usageView is the data of the page with charts.
-type usageView struct {
+// Usage is what an account used on some days, for charts.
+type Usage struct {
 	Periods []period
 	Period  period
 	Problem string // about the period in the URL; then there is nothing else
@@ -44,8 +43,15 @@ type usageView struct {
 	Keys             []keyUse // the most credits first
 	MoreKeys         bool     // there are others, with fewer credits
 	MaxKeys          int
+	Behind           error // why the latest use may be missing; nil if it is not
+}
 
-	UPlot, UPlotStyle, Script string // paths
+// UsagePage is the use with what its page is made of.
+type UsagePage struct {
+	*Usage
+	*site.Static
+	URL    string // of the page
+	Status string // of the account
 }
 
 // dayRow is a day with the balance at its end.
@@ -61,20 +67,20 @@ func (d dayRow) Number() int64 { return d.Start.Unix() / int64(24*time.Hour/time
 type keyUse struct {
 	usage.Key
 	Name  string // the name of the key, or else its end; empty if the key is not known
-	State string // as keyRow.State
+	State string // as Key.State
 	Drawn bool
 	Share float64 // of the credits, in percent
 }
 
 // Other returns by how much refunds, their reversal and the closing of the account changed the balance.
-func (v usageView) Other() int64 {
+func (v *Usage) Other() int64 {
 	return v.Total.Net - v.Total.Granted - v.Total.Returned + v.Total.Charged
 }
 
-func (x *exchange) showUsage() error {
-	v := usageView{Periods: periods, MaxKeys: usage.MaxKeys, UPlot: x.pages.uplot, UPlotStyle: x.pages.uplotStyle,
-		Script: x.pages.charts}
-	chosen := x.Request.URL.Query().Get("period")
+// Usage returns the use of an account, which was opened at a time, in one of the periods; in the first one if none is
+// chosen. Errors: those of the stores.
+func (a *Auditor) Usage(ctx context.Context, accountID string, opened time.Time, chosen string) (*Usage, error) {
+	v := &Usage{Periods: periods, MaxKeys: usage.MaxKeys}
 	for _, p := range periods {
 		if p.Value == chosen || chosen == "" && v.Period.Value == "" {
 			v.Period = p
@@ -82,37 +88,35 @@ func (x *exchange) showUsage() error {
 	}
 	if v.Period.Value == "" {
 		v.Problem = "There is no such period. Choose one of these."
-		return x.show(http.StatusUnprocessableEntity, "usage", view{Title: "Usage", Section: "Usage", Page: v})
+		return v, nil
 	}
-	notice := x.fresh(ledger.Name, usage.Name, keys.Name)
-	v.Last = x.Now().UTC().Truncate(24 * time.Hour)
+	v.Behind = a.fresh(ctx, ledger.Name, usage.Name, keys.Name)
+	v.Last = a.Now().UTC().Truncate(24 * time.Hour)
 	v.First = v.Period.start(v.Last)
-	if opened := x.account.OpenedAt.UTC().Truncate(24 * time.Hour); opened.After(v.First) && !opened.After(v.Last) {
+	if opened := opened.UTC().Truncate(24 * time.Hour); opened.After(v.First) && !opened.After(v.Last) {
 		v.First, v.Opened = opened, true
 	}
 	var used usage.Period
-	err := x.readLedger(func(ctx context.Context) (err error) {
-		before, err := x.Ledger.AsOf(ctx, x.session.AccountID, v.First.Add(-time.Microsecond))
+	err := a.readLedger(ctx, func() error {
+		before, err := a.Ledger.AsOf(ctx, accountID, v.First.Add(-time.Microsecond))
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}
 		v.Opening = before.Balance
-		used, err = x.Usage.Period(ctx, x.session.AccountID, v.First, v.Last.AddDate(0, 0, 1))
+		used, err = a.Counts.Period(ctx, accountID, v.First, v.Last.AddDate(0, 0, 1))
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	v.addDays(used.Days)
-	if v.Keys, err = x.keyUses(used.Keys, v.Total.Charged); err != nil {
-		return err
-	}
 	v.MoreKeys = used.More
-	return x.show(http.StatusOK, "usage", view{Title: "Usage", Section: "Usage", Notice: notice, Page: v})
+	v.Keys, err = a.keyUses(ctx, accountID, used.Keys, v.Total.Charged)
+	return v, err
 }
 
 // addDays adds a row for each day of the period.
-func (v *usageView) addDays(used []usage.Day) {
+func (v *Usage) addDays(used []usage.Day) {
 	v.Closing = v.Opening
 	for day := v.First; !day.After(v.Last); day = day.AddDate(0, 0, 1) {
 		row := dayRow{Day: usage.Day{Start: day}}
@@ -131,15 +135,15 @@ func (v *usageView) addDays(used []usage.Day) {
 	slices.Reverse(v.Days)
 }
 
-func (x *exchange) keyUses(charged []usage.Key, total int64) ([]keyUse, error) {
+func (a *Auditor) keyUses(ctx context.Context, accountID string, charged []usage.Key, total int64) ([]keyUse, error) {
 	if len(charged) == 0 {
 		return nil, nil
 	}
-	listed, err := x.listKeys()
+	listed, err := a.ListKeys(ctx, accountID)
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[string]keyRow, len(listed))
+	known := make(map[string]Key, len(listed))
 	for _, k := range listed {
 		known[k.ID] = k
 	}
@@ -151,11 +155,4 @@ func (x *exchange) keyUses(charged []usage.Key, total int64) ([]keyUse, error) {
 		}
 	}
 	return uses, nil
-}
-
-func (p *pages) addCharts() (err error) {
-	p.uplot = p.static.Serve(uplot.ScriptName, "text/javascript; charset=utf-8", uplot.Script)
-	p.uplotStyle = p.static.Serve(uplot.StyleName, "text/css; charset=utf-8", uplot.Style)
-	p.charts, err = p.static.Add(files, "files/charts.js", "text/javascript; charset=utf-8")
-	return err
 }

@@ -46,8 +46,9 @@ func (c Cookie) name() string {
 	return c.Name
 }
 
-// MaxToken limits the length of tokens that are looked up.
-const MaxToken = 200
+// MaxToken limits the length of tokens that are looked up, and of pages that a cookie remembers: a look-up of the
+// longest domain has less.
+const MaxToken = 400
 
 // Token returns the token of the session; empty if there is none.
 func (c Cookie) Token(r *http.Request) string {

@@ -133,6 +133,62 @@ func (x *exchange) drawUnnamed(ctx context.Context, name string, o logo.Options)
 //go:embed globe.png
 var globe []byte
 
+// firstNamed returns the domain of the best result of a search for a name, or the name if that result does not begin with
+// it.
+func (x *exchange) firstNamed(ctx context.Context, named logo.Identifier) (logo.Identifier, error) {
+	if checkSearchText("The name", named.Name) != nil {
+		return named, nil
+	}
+	hits, err := x.api.Search.Search(ctx, named.Name, 1)
+	if err != nil {
+		return named, err
+	}
+	begins := func(text string) bool {
+		return strings.HasPrefix(strings.ToLower(text), strings.ToLower(named.Name))
+	}
+	if len(hits) > 0 && (begins(hits[0].Name) || begins(hits[0].Domain)) {
+		named = logo.Identifier{Kind: logo.Domain, Name: hits[0].Domain}
+	}
+	return named, nil
+}
+
+// isLogoDevSearch reports whether a request is a search in the form of LogoDev.
+func (a *API) isLogoDevSearch(r *http.Request) bool {
+	if host := a.hostOfLogos(r.Host); host != nil {
+		return host.profile == logo.LogoDev && r.URL.EscapedPath() == "/search"
+	}
+	return r.URL.EscapedPath() == compatPath+string(logo.LogoDev)+"/search"
+}
+
+// newLogoDevSearch returns the endpoint of LogoDev's search, which counts as one of /v1/search and needs a key.
+func newLogoDevSearch() *endpoint {
+	return newEndpoint("logodev_search", anyKey, reads(func(x *exchange) error {
+		q, _, problem := web.QueryValue(x.request.URL.RawQuery, "q")
+		if problem == nil {
+			problem = checkSearchText("The parameter q", q)
+		}
+		if problem != nil {
+			return problem
+		}
+		found := []logoDevResult{}
+		if q != "" {
+			results, err := x.searchBrands(q, defaultSearchLimit)
+			if err != nil {
+				return err
+			}
+			for _, r := range results {
+				found = append(found, logoDevResult{r.Name, r.Domain})
+			}
+		}
+		return x.sendResults(found)
+	}))
+}
+
+type logoDevResult struct {
+	Name   string `json:"name"`
+	Domain string `json:"domain"`
+}
+
 // missOf returns the answer that replaces a missing logo, and reports whether the fallback has one of its own.
 func missOf(f logo.Fallback) (logo.Image, bool) {
 	switch f {
@@ -146,11 +202,16 @@ func missOf(f logo.Fallback) (logo.Image, bool) {
 
 // logoLimit returns the logos in a minute of an address without a key; 0 = no limit. Only profiles have other limits.
 func (x *exchange) logoLimit() int64 {
-	if x.profile == nil {
+	switch {
+	case x.profile == nil:
 		return plan.KeylessLogosPerMinute
-	}
-	if client := wholeAddress(x.request, x.api.TrustedProxies); isTrusted(client, x.api.UnlimitedLogos) {
+	case x.unlimited():
 		return 0
 	}
 	return x.api.LogosPerAddress
+}
+
+// unlimited reports whether a request comes from a network without limits.
+func (x *exchange) unlimited() bool {
+	return isTrusted(wholeAddress(x.request, x.api.TrustedProxies), x.api.UnlimitedLogos)
 }

@@ -19,6 +19,9 @@ const scopeCrawls = "crawls"
 
 var serviceCrawls = ratelimit.Key{Scope: "service-crawls", ID: "all"}
 
+// errShareUsedUp means that an address has caused its share of the day's crawls for callers without a key.
+var errShareUsedUp = errors.New("the share of the address is used up")
+
 // crawlLimit is a counter and its limit of live crawls per minute.
 type crawlLimit struct {
 	key ratelimit.Key
@@ -36,6 +39,7 @@ type crawlQuery struct {
 	cause   string       // brand.CauseLookup …
 	limits  []crawlLimit // of the caller
 	keyless int64        // limit of the day's crawls for callers without a key; 0 for one with a key
+	share   crawlLimit   // of these crawls, in a day, for the caller's address
 }
 
 // crawl returns the record in the brand's stream if only the index lags, or else the result of a running crawl or a new
@@ -218,7 +222,7 @@ type takenUnit struct {
 
 // takeUnits takes a unit of each of the caller's limits, and one of the service's live crawls unless
 // the crawl is already running. Errors: *LimitError; for a logo always ratelimit.ErrUnavailable, for a look-up also
-// ctx.Err(); without a key those of Keyless. Then nothing is taken.
+// ctx.Err(); without a key errShareUsedUp and those of Keyless. Then nothing is taken.
 func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*units, error) {
 	u := &units{logger: s.config.Logger}
 	limits := q.limits
@@ -243,7 +247,11 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 	}
 	if q.keyless > 0 && !joins { // last, because a unit of the day is durable, and rejections by the others must not take any
 		at := s.config.Now()
-		if err := s.keyless.CountKeylessCrawl(ctx, at, q.keyless); err != nil {
+		err := s.takeShare(ctx, q.share, u)
+		if err == nil {
+			err = s.keyless.CountKeylessCrawl(ctx, at, q.keyless)
+		}
+		if err != nil {
 			u.giveBack(ctx, false)
 			return nil, err
 		}
@@ -253,6 +261,24 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 		}})
 	}
 	return u, nil
+}
+
+// takeShare takes a unit of an address's share, which has no limit if max is 0.
+func (s *Service) takeShare(ctx context.Context, share crawlLimit, u *units) error {
+	if share.max == 0 {
+		return nil
+	}
+	decision, err := s.shares.Take(ctx, share.key, 1, share.max)
+	if err == nil && !decision.Allowed {
+		err = errShareUsedUp
+	}
+	if err != nil {
+		return err
+	}
+	u.taken = append(u.taken, takenUnit{share.key.Scope, true, func(ctx context.Context) error {
+		return s.shares.Give(ctx, share.key, 1, decision)
+	}})
+	return nil
 }
 
 // giveBack returns the units of a crawl that turned out not to be needed, or only those for starting it. It takes at

@@ -196,6 +196,26 @@ func TestSignIn_PathInBaseURL_IsBeforeThePageThatWasAskedFor(t *testing.T) {
 	}
 }
 
+func TestPages_SettingsOfTheOperator_AreShown(t *testing.T) {
+	s := startWith(t, map[string]string{"LETTERHEAD_BASE_URL": baseURL, "LETTERHEAD_NAME": "Brands & Co", "LETTERHEAD_ACCENT": "#ffe600"})
+	c := s.newAccount("Acme", plan.Growth)
+	for _, path := range []string{"/dashboard", "/dashboard/sign-in", "/dashboard/nothing"} {
+		a := c.get(path).lacks("Letterhead")
+		if !strings.Contains(a.body, "· Brands &amp; Co</title>") || !strings.Contains(a.body, ">Brands &amp; Co</a>") {
+			t.Errorf("%s does not have the name of the service", path)
+		}
+	}
+	style := regexp.MustCompile(`href="(/static/dashboard/style-[^"]*)"`).FindStringSubmatch(c.get("/dashboard/sign-in").body)
+	if len(style) != 2 {
+		t.Fatal("the page has no style")
+	}
+	a := testmust.Get(c.client.Get(s.url + style[1]))(t)
+	defer a.Body.Close()
+	if css := string(testmust.Get(io.ReadAll(a.Body))(t)); strings.Count(css, "--mark:#ffe600") != 1 {
+		t.Error("the style does not have the accent, on dark pages only")
+	}
+}
+
 func TestSignIn_CookieOfAnotherMaker_LeadsToTheDashboardOnly(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.newAccount("Acme", plan.Growth)

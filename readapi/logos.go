@@ -25,7 +25,7 @@ func (a *API) routeLogos(r *mux.Router) {
 	e.plain = true
 	a.logoEndpoint = e
 	r.PathPrefix(logoPath).Handler(e)
-	a.logoDevSearch = newLogoDevSearch()
+	a.logoDevSearch = newEndpoint("logodev_search", anyKey, reads((*exchange).serveLogoDevSearch))
 	r.PathPrefix(compatPath).Handler(e)
 	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // without a domain, like the path with its slash
 }

@@ -39,7 +39,7 @@ type crawlQuery struct {
 	cause   string       // brand.CauseLookup …
 	limits  []crawlLimit // of the caller
 	keyless int64        // limit of the day's crawls for callers without a key; 0 for one with a key
-	share   crawlLimit   // of these crawls, in a day, for the caller's address
+	share   crawlLimit   // of these crawls, in a day, for the caller's address; zero = none
 }
 
 // crawl returns the record in the brand's stream if only the index lags, or else the result of a running crawl or a new
@@ -227,11 +227,19 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 	u := &units{logger: s.config.Logger}
 	limits := q.limits
 	if !joins {
-		limits = append(limits, crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)})
+		limits = append(limits, crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)}, q.share)
 	}
 	for _, limit := range limits {
-		decision, err := s.counters.Take(ctx, limit.key, 1, limit.max)
+		counters, scope := s.counters, limit.key.Scope
+		if scope == scopeKeylessShares {
+			counters = s.shares
+		} else if scope == "" {
+			continue // no share
+		}
+		decision, err := counters.Take(ctx, limit.key, 1, limit.max)
 		switch {
+		case err == nil && !decision.Allowed && scope == scopeKeylessShares:
+			err = errShareUsedUp
 		case err == nil && !decision.Allowed:
 			err = &LimitError{Service: limit.key == serviceCrawls, Decision: decision}
 		case err != nil && q.cause == brand.CauseLogo:
@@ -241,17 +249,14 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 			u.giveBack(ctx, false)
 			return nil, err
 		}
-		u.taken = append(u.taken, takenUnit{limit.key.Scope, limit.key == serviceCrawls, func(ctx context.Context) error {
-			return s.counters.Give(ctx, limit.key, 1, decision)
+		starting := scope == serviceCrawls.Scope || scope == scopeKeylessShares
+		u.taken = append(u.taken, takenUnit{scope, starting, func(ctx context.Context) error {
+			return counters.Give(ctx, limit.key, 1, decision)
 		}})
 	}
 	if q.keyless > 0 && !joins { // last, because a unit of the day is durable, and rejections by the others must not take any
 		at := s.config.Now()
-		err := s.takeShare(ctx, q.share, u)
-		if err == nil {
-			err = s.keyless.CountKeylessCrawl(ctx, at, q.keyless)
-		}
-		if err != nil {
+		if err := s.keyless.CountKeylessCrawl(ctx, at, q.keyless); err != nil {
 			u.giveBack(ctx, false)
 			return nil, err
 		}
@@ -261,24 +266,6 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 		}})
 	}
 	return u, nil
-}
-
-// takeShare takes a unit of an address's share, which has no limit if max is 0.
-func (s *Service) takeShare(ctx context.Context, share crawlLimit, u *units) error {
-	if share.max == 0 {
-		return nil
-	}
-	decision, err := s.shares.Take(ctx, share.key, 1, share.max)
-	if err == nil && !decision.Allowed {
-		err = errShareUsedUp
-	}
-	if err != nil {
-		return err
-	}
-	u.taken = append(u.taken, takenUnit{share.key.Scope, true, func(ctx context.Context) error {
-		return s.shares.Give(ctx, share.key, 1, decision)
-	}})
-	return nil
 }
 
 // giveBack returns the units of a crawl that turned out not to be needed, or only those for starting it. It takes at

@@ -118,9 +118,12 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	if q.Aside {
 		leave() // the crawl is requested, but its outcome is not awaited
 	}
+	var share crawlLimit
+	if q.KeylessShare > 0 {
+		share = crawlLimit{key: ratelimit.Key{Scope: scopeKeylessShares, ID: q.Address}, max: q.KeylessShare}
+	}
 	known, err := s.crawl(outcome, waiting, crawlQuery{
-		request: q.Request, domain: q.Domain, cause: brand.CauseLogo, keyless: q.KeylessCrawls,
-		share: crawlLimit{key: ratelimit.Key{Scope: scopeKeylessShares, ID: q.Address}, max: q.KeylessShare},
+		request: q.Request, domain: q.Domain, cause: brand.CauseLogo, keyless: q.KeylessCrawls, share: share,
 		limits: []crawlLimit{
 			{key: ratelimit.Key{Scope: scopeLogoCrawls, ID: q.AccountID}, max: plan.LogoCrawlsPerMinute},
 			{key: ratelimit.Key{Scope: scopeLogoCrawlAddresses, ID: q.Address}, max: plan.LogoCrawlsPerMinute},

@@ -50,7 +50,7 @@ type Service struct {
 	changes  Changes
 	counters ratelimit.Counters
 	keyless  Keyless
-	shares   *ratelimit.Memory               // of addresses in the day's crawls for callers without a key
+	shares   ratelimit.Counters              // of addresses in the day's crawls for callers without a key
 	usedUp   atomic.Int64                    // the last day, since 1970, on which noteUsedUp logged
 	caughtUp func(ctx context.Context) error // nil if there are no other nodes
 

@@ -103,9 +103,7 @@ func (x *exchange) want(page string) bool {
 	if len(page) > web.MaxToken {
 		page = ""
 	}
-	if page != "" || x.wanted() != "" {
-		x.wantedCookie().Set(x, page, x.Now().Add(wantedFor))
-	}
+	x.wantedCookie().Set(x, page, x.Now().Add(wantedFor))
 	return page != ""
 }
 

@@ -47,10 +47,11 @@ const (
 // operator.ErrLinkExpired, operator.ErrLinkUsed, operator.ErrTooManyTokens, and those of the stores.
 type SignIn func(ctx context.Context, link string) (token string, expires time.Time, err error)
 
-// Config configures the console. All fields are required.
+// Config configures the console. All fields but Service are required.
 type Config struct {
 	// BaseURL is the URL of the service for its clients, from which logos are shown.
 	BaseURL string
+	Service site.Service
 	SignIn  SignIn
 	API     http.Handler   // the admin API
 	Audit   *audit.Auditor // asked only after the API has answered for the account
@@ -94,7 +95,7 @@ func New(cfg Config) (*Console, error) {
 		unknownLinks: ratelimit.NewMemory(ratelimit.Config{Now: cfg.Now}),
 	}
 	c.policy = strings.Replace(web.Policy, "img-src 'self'", "img-src 'self' "+base.Scheme+"://"+base.Host, 1)
-	if c.static, err = site.NewStatic("", "/static/console/"); err != nil {
+	if c.static, err = site.NewStatic("", "/static/console/", cfg.Service); err != nil {
 		return nil, err
 	}
 	if c.templates, err = audit.Templates(names, functions, files); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/dashboard/audit"
+	"letterhead/dashboard/site"
 	"letterhead/domain/plan"
 	"letterhead/domain/signin"
 	"letterhead/domain/statement"
@@ -46,11 +47,12 @@ const (
 	maxAccountRunning = 8
 )
 
-// Config configures the dashboard. All fields are required.
+// Config configures the dashboard. All fields but Service are required.
 type Config struct {
 	// BaseURL is the URL of the service for its clients, without a trailing slash. If it is https, cookies are sent
 	// over https only.
 	BaseURL string
+	Service site.Service
 	Plans   plan.Table
 	Logger  *slog.Logger
 	Now     func() time.Time
@@ -106,7 +108,7 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	if err := d.protection.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
 		return nil, fmt.Errorf("dashboard: BaseURL %q: %w", cfg.BaseURL, err)
 	}
-	if d.pages, err = newPages(d.base); err != nil {
+	if d.pages, err = newPages(d.base, cfg.Service); err != nil {
 		return nil, err
 	}
 	if d.statements, err = statement.NewPage(cfg.BaseURL); err != nil {

@@ -204,7 +204,12 @@ func (x *exchange) fail(err error) {
 	}
 	p := problemOf(err)
 	x.log(p)
-	x.Fail(p, "dashboard", x.Logger, func() error { return x.show(p.Status, "problem", view{Title: p.Title, Page: p}) })
+	x.Fail(p, "dashboard", x.Logger, func() error {
+		if p.Status == http.StatusUnauthorized {
+			return x.showSignInFor(p)
+		}
+		return x.show(p.Status, "problem", view{Title: p.Title, Page: p})
+	})
 }
 
 func (x *exchange) log(p *problem) {

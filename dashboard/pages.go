@@ -26,8 +26,8 @@ type pages struct {
 	static    *site.Static
 }
 
-func newPages(base string) (*pages, error) {
-	static, err := site.NewStatic(base, base+"/static/dashboard/")
+func newPages(base string, of site.Service) (*pages, error) {
+	static, err := site.NewStatic(base, base+"/static/dashboard/", of)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +47,7 @@ type view struct {
 
 	// Set by show.
 	Base             string
+	Service          string // its name
 	Style, Script    string
 	HTMX, HTMXConfig string
 	Session          *signin.Session // nil if the page is shown without one
@@ -66,7 +67,8 @@ var sections = []section{
 }
 
 func (x *exchange) show(status int, name string, v view) error {
-	v.Base, v.Style, v.Script = x.base, x.pages.static.Style, x.pages.static.Script
+	v.Base, v.Service = x.base, x.pages.static.Name
+	v.Style, v.Script = x.pages.static.Style, x.pages.static.Script
 	v.HTMX, v.HTMXConfig = x.pages.static.HTMX, site.HTMXConfig
 	v.RequestID, v.Sections = x.ID, sections
 	if x.account != nil {

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type signInView struct {
 	Problem          *problem
 	SignedOut        bool
 	Continue         bool // there is a session already
+	Back             bool // signing in leads to the page that was asked for
 	Mails            bool // links are sent by e-mail
 	Mail             mailForm
 }
@@ -67,7 +69,9 @@ func (x *exchange) signIn() error {
 	}
 	if err == nil || session != "" && errors.Is(err, commands.ErrNotSeen) {
 		x.cookie().Set(x, session, expires)
-		return x.redirect("")
+		page := x.wanted()
+		x.want("")
+		return x.redirect(page)
 	}
 	for _, known := range linkProblems {
 		if errors.Is(err, known.err) {
@@ -80,6 +84,46 @@ func (x *exchange) signIn() error {
 		}
 	}
 	return err
+}
+
+// wantedFor is how long a browser remembers the page that a person asked for before signing in: longer than it takes to
+// get a link.
+const wantedFor = time.Hour
+
+// wantedCookie returns the cookie with the page that a person asked for before signing in. The link to sign in comes
+// from elsewhere, so that only the browser can remember the page.
+func (d *Dashboard) wantedCookie() web.Cookie {
+	return web.Cookie{Name: "letterhead_page", Path: d.base + "/dashboard", TLS: d.secure}
+}
+
+// want makes the browser remember a page, given below /dashboard; without one it forgets that of before. It reports
+// whether the page is remembered.
+func (x *exchange) want(page string) bool {
+	page = url.QueryEscape(page)
+	if len(page) > web.MaxToken {
+		page = ""
+	}
+	x.wantedCookie().Set(x, page, x.Now().Add(wantedFor))
+	return page != ""
+}
+
+// wanted returns the page that the browser remembers, below /dashboard: no cookie leads anywhere else.
+func (x *exchange) wanted() string {
+	page, err := url.QueryUnescape(x.wantedCookie().Token(x.Request))
+	u, parsed := url.ParseRequestURI(page)
+	if err != nil || parsed != nil || u.Host != "" || u.Scheme != "" {
+		return ""
+	}
+	return u.RequestURI()
+}
+
+// showSignInFor answers a request of a page that needs a session with how to get one.
+func (x *exchange) showSignInFor(p *problem) error {
+	v := signInView{Problem: p, Mails: x.Sessions.MailsLinks()}
+	if x.Request.Method == http.MethodGet && x.Request.Header.Get("HX-Request") == "" {
+		v.Back = x.want(strings.TrimPrefix(x.Request.URL.RequestURI(), "/dashboard"))
+	}
+	return x.show(p.Status, "signin", view{Title: p.Title, Page: v})
 }
 
 // mailLink answers POST /dashboard/sign-in/mail. The answer does not reveal whether an account has the address.

@@ -143,6 +143,91 @@ func TestPages_WithoutSession_ShowHowToSignIn(t *testing.T) {
 	}
 }
 
+func TestSignIn_PageThatWasAskedFor_IsShownAfterwards(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.newAccount("Acme", plan.Growth)
+	signIn := func() string {
+		t.Helper()
+		a := c.post("/dashboard/sign-in", url.Values{"account": {c.id}, "token": {c.link("owner")}})
+		if a.status != http.StatusSeeOther {
+			t.Fatalf("status %d", a.status)
+		}
+		return a.header.Get("Location")
+	}
+	longest := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("a", 61)
+	for _, page := range []string{"/playground?identifier=github.com", "/playground?identifier=" + longest, "/ledger/req%2F1"} {
+		c.client = browser(t)
+		c.get("/dashboard"+page).shows(401, "you come to the page that you asked for")
+		c.get("/dashboard/sign-in?sent=1").shows(200)
+		if got := signIn(); got != "/dashboard"+page {
+			t.Errorf("after %s, the sign-in leads to %q", page, got)
+		}
+		if got := signIn(); got != "/dashboard" {
+			t.Errorf("the second sign-in leads to %q", got)
+		}
+	}
+	if got := c.get("/dashboard/playground?identifier=github.com").shows(200).form("/dashboard/playground").Get("identifier"); got != "github.com" {
+		t.Errorf("the field has %q", got)
+	}
+	c.client = browser(t)
+	c.get("/dashboard/playground?identifier=github.com").shows(401)
+	c.get("/dashboard").shows(401).lacks("asked for")
+	if got := signIn(); got != "/dashboard" {
+		t.Errorf("after the overview was asked for, the sign-in leads to %q", got)
+	}
+	c.client = browser(t)
+	c.get("/dashboard/playground?identifier=" + strings.Repeat("a", 2000)).shows(401).lacks("asked for")
+	c.post("/dashboard/keys", url.Values{"name": {"ci"}}).shows(401).lacks("asked for")
+	if got := signIn(); got != "/dashboard" {
+		t.Errorf("after a page that is too long to remember, and a form, the sign-in leads to %q", got)
+	}
+}
+
+func TestSignIn_PathInBaseURL_IsBeforeThePageThatWasAskedFor(t *testing.T) {
+	s := start(t, baseURL+"/letterhead")
+	c := s.newAccount("Acme", plan.Growth)
+	cookie, rest, _ := strings.Cut(c.get("/dashboard/usage").shows(401).header.Get("Set-Cookie"), ";")
+	if !strings.Contains(rest, "Path=/letterhead/dashboard;") || !strings.Contains(rest, "HttpOnly") {
+		t.Errorf("the cookie has%s", rest)
+	}
+	a := c.send(http.MethodPost, "/dashboard/sign-in", url.Values{"account": {c.id}, "token": {c.link("owner")}}, http.Header{"Cookie": {cookie}})
+	if to := a.header.Get("Location"); to != "/letterhead/dashboard/usage" {
+		t.Errorf("the sign-in leads to %q", to)
+	}
+}
+
+func TestPages_SettingsOfTheOperator_AreShown(t *testing.T) {
+	s := startWith(t, map[string]string{"LETTERHEAD_BASE_URL": baseURL, "LETTERHEAD_NAME": "Brands & Co", "LETTERHEAD_ACCENT": "#ffe600"})
+	c := s.newAccount("Acme", plan.Growth)
+	for _, path := range []string{"/dashboard", "/dashboard/sign-in", "/dashboard/nothing"} {
+		a := c.get(path).lacks("Letterhead")
+		if !strings.Contains(a.body, "· Brands &amp; Co</title>") || !strings.Contains(a.body, ">Brands &amp; Co</a>") {
+			t.Errorf("%s does not have the name of the service", path)
+		}
+	}
+	style := regexp.MustCompile(`href="(/static/dashboard/style-[^"]*)"`).FindStringSubmatch(c.get("/dashboard/sign-in").body)
+	if len(style) != 2 {
+		t.Fatal("the page has no style")
+	}
+	a := testmust.Get(c.client.Get(s.url + style[1]))(t)
+	defer a.Body.Close()
+	if css := string(testmust.Get(io.ReadAll(a.Body))(t)); strings.Count(css, "--mark:#ffe600") != 1 {
+		t.Error("the style does not have the accent, on dark pages only")
+	}
+}
+
+func TestSignIn_CookieOfAnotherMaker_LeadsToTheDashboardOnly(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.newAccount("Acme", plan.Growth)
+	for _, value := range []string{"https://evil.example", "//evil.example", "/\\evil.example", "\r\nSet-Cookie: a=b", "javascript:alert(1)", "@evil.example", ".evil.example", "?x", "%zz"} {
+		header := http.Header{"Cookie": {"letterhead_page=" + url.QueryEscape(value)}}
+		a := c.send(http.MethodPost, "/dashboard/sign-in", url.Values{"account": {c.id}, "token": {c.link("owner")}}, header)
+		if to := a.header.Get("Location"); to != "/dashboard" && !strings.HasPrefix(to, "/dashboard/") {
+			t.Errorf("%q leads to %q", value, to)
+		}
+	}
+}
+
 func TestSignOut_HereOrEverywhere_EndsSessions(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)

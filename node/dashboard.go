@@ -12,6 +12,7 @@ import (
 	"letterhead/console"
 	"letterhead/dashboard"
 	"letterhead/dashboard/audit"
+	"letterhead/dashboard/site"
 	"letterhead/domain/account"
 	"letterhead/domain/signin"
 	"letterhead/internal/apikey"
@@ -33,7 +34,7 @@ func (n *Node) Dashboard(people dashboard.Sessions) func(api http.Handler) (http
 			return nil, err
 		}
 		d, err := dashboard.New(dashboard.Config{
-			BaseURL: n.Config.BaseURL, Plans: n.Plans, Logger: n.logger, Now: n.Stores.clock.Now,
+			BaseURL: n.Config.BaseURL, Service: n.service(), Plans: n.Plans, Logger: n.logger, Now: n.Stores.clock.Now,
 			Visitor: visitor(n.Config),
 		}, dashboard.Deps{
 			Sessions: people, API: ownAPI{api}, Operations: n.Operations, Writer: n.Writers.Accounts,
@@ -109,6 +110,11 @@ func (p people) by(accountID string) commands.Request {
 	return commands.Request{ID: id, Actor: "account:" + accountID, CorrelationID: id}
 }
 
+// service returns how the pages present this service.
+func (n *Node) service() site.Service {
+	return site.Service{Name: n.Config.Name, Accent: n.Config.Accent}
+}
+
 // Console returns the pages for operators, for adminapi.Config.Pages.
 func (n *Node) Console(api http.Handler) (http.Handler, error) {
 	auditor, err := n.auditor()
@@ -126,7 +132,7 @@ func (n *Node) Console(api http.Handler) (http.Handler, error) {
 		return token, issued.ExpiresAt, err
 	}
 	return console.New(console.Config{
-		BaseURL: n.Config.BaseURL, SignIn: signIn, API: api, Audit: auditor, Figures: n.figures,
+		BaseURL: n.Config.BaseURL, Service: n.service(), SignIn: signIn, API: api, Audit: auditor, Figures: n.figures,
 		Space: func() (disk.Space, error) { return disk.At(n.Config.Data) }, Logger: n.logger, Now: n.Stores.clock.Now,
 		NewID: func() string { return runs.RequestID(n.run.id) }, Visitor: visitor(n.Config),
 	})

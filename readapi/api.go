@@ -175,8 +175,8 @@ type API struct {
 	brand     *endpoint    // of the router, for domainOf
 	dashboard http.Handler // nil = none
 	metrics   *metrics
-	// logoEndpoint is served on the logo host, bypassing the router.
-	logoEndpoint *endpoint
+	// logoEndpoint is served on hosts of logos, and logoDevSearch on all hosts, bypassing the router.
+	logoEndpoint, logoDevSearch *endpoint
 	// ledgerTurns are the requests that read ledgers; ledgerReads includes those that wait, by account.
 	ledgerTurns *semaphore.Weighted
 	ledgerReads *ratelimit.Shares

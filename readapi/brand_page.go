@@ -49,11 +49,14 @@ func (x *exchange) paintedWall() *wall {
 		}
 		color := mainColor(looks)
 		w.paint += paint(fmt.Sprintf(".tile:nth-child(%d)", i+1), color)
-		w.tiles = append(w.tiles, l.gallery.image(domain, domain, "size", gallerySize, "background", digits(color)))
+		w.tiles = append(w.tiles, l.gallery.image(domain, domain, "size", gallerySize, "background", plate))
 	}
 	l.wall = w
 	return w
 }
+
+// plate is the ground of a logo that is shown on its brand's color, which is often the color of its ink.
+const plate = "ffffff"
 
 // looksOf returns how the index has a brand; it crawls nothing. An unknown or restricted brand has no looks.
 func (x *exchange) looksOf(ctx context.Context, domain string) (brands.Looks, error) {
@@ -81,7 +84,7 @@ type brandView struct {
 	view
 	Domain, Brand string // Brand is the name, or the domain if it is unknown
 	Known         bool
-	OnColor       galleryImage
+	OnPlate       galleryImage
 	URL           string // of a logo
 	Logos         []galleryBrand
 }
@@ -128,10 +131,10 @@ func (x *exchange) sendBrandPage(domain string, looks brands.Looks) error {
 		view:   view{frame: g.frame, Title: domain + " · " + g.Name, Paint: paint(".brand", color)},
 		Domain: domain, Brand: cmp.Or(looks.Name, domain), Known: len(looks.Logos) > 0 || looks.Name != "",
 		URL:     g.image(domain, "", "size", "64").URL,
-		OnColor: g.image(domain, "", "size", "128", "background", digits(color)),
+		OnPlate: g.image(domain, "", "size", "128", "background", plate),
 	}
 	if v.Known && len(looks.Colors) > 0 {
-		v.Paint += marks(color)
+		v.Paint += web.Marks(color)
 	}
 	for _, kind := range []string{"icon", "logo"} {
 		v.Logos = append(v.Logos, galleryBrand{Domain: kind,

@@ -27,7 +27,7 @@ func TestBrandPage_KnownBrand_IsShownInItsColorsAndCostsNothing(t *testing.T) {
 	}
 	images := strings.Join(attributes(t, a.body, "img", "src"), "\n")
 	for _, want := range []string{
-		"../logo/acme.com?size=128&background=0b57d0", "../logo/acme.com/icon?size=128&background=auto-light",
+		"../logo/acme.com?size=128&background=ffffff", "../logo/acme.com/icon?size=128&background=auto-light",
 		"../logo/acme.com/icon?size=128&background=auto-dark", "../logo/acme.com/logo?size=128&background=auto-dark",
 	} {
 		if !strings.Contains(images, want) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -133,6 +134,55 @@ func (x *exchange) drawUnnamed(ctx context.Context, name string, o logo.Options)
 //go:embed globe.png
 var globe []byte
 
+// firstNamed returns the domain of the best result of a search for a name, or the name if that result does not begin with
+// it.
+func (x *exchange) firstNamed(ctx context.Context, named logo.Identifier) (logo.Identifier, error) {
+	if checkSearchText("The name", named.Name) != nil {
+		return named, nil
+	}
+	hits, err := x.api.Search.Search(ctx, named.Name, 1)
+	if err != nil {
+		return named, err
+	}
+	begins := func(text string) bool {
+		return strings.HasPrefix(strings.ToLower(text), strings.ToLower(named.Name))
+	}
+	if len(hits) > 0 && (begins(hits[0].Name) || begins(hits[0].Domain)) {
+		named = logo.Identifier{Kind: logo.Domain, Name: hits[0].Domain}
+	}
+	return named, nil
+}
+
+// isLogoDevSearch reports whether a request is a search in the form of LogoDev.
+func (a *API) isLogoDevSearch(r *http.Request) bool {
+	if host := a.hostOfLogos(r.Host); host != nil {
+		return host.profile == logo.LogoDev && r.URL.EscapedPath() == "/search"
+	}
+	return r.URL.EscapedPath() == compatPath+string(logo.LogoDev)+"/search"
+}
+
+// serveLogoDevSearch answers GET and HEAD of a search in the form of LogoDev, which counts as one of /v1/search.
+func (x *exchange) serveLogoDevSearch() error {
+	q, limit, problem := parseSearch(x.request.URL.RawQuery)
+	if problem != nil {
+		return problem
+	}
+	results, err := x.searchBrands(q, limit)
+	if err != nil {
+		return err
+	}
+	found := make([]logoDevResult, 0, len(results))
+	for _, r := range results {
+		found = append(found, logoDevResult{r.Name, r.Domain})
+	}
+	return x.sendResults(found)
+}
+
+type logoDevResult struct {
+	Name   string `json:"name"`
+	Domain string `json:"domain"`
+}
+
 // missOf returns the answer that replaces a missing logo, and reports whether the fallback has one of its own.
 func missOf(f logo.Fallback) (logo.Image, bool) {
 	switch f {
@@ -146,11 +196,86 @@ func missOf(f logo.Fallback) (logo.Image, bool) {
 
 // logoLimit returns the logos in a minute of an address without a key; 0 = no limit. Only profiles have other limits.
 func (x *exchange) logoLimit() int64 {
-	if x.profile == nil {
+	switch {
+	case x.profile == nil:
 		return plan.KeylessLogosPerMinute
-	}
-	if client := wholeAddress(x.request, x.api.TrustedProxies); isTrusted(client, x.api.UnlimitedLogos) {
+	case x.unlimited():
 		return 0
 	}
 	return x.api.LogosPerAddress
+}
+
+// unlimited reports whether a request comes from a network without limits.
+func (x *exchange) unlimited() bool {
+	return isTrusted(wholeAddress(x.request, x.api.TrustedProxies), x.api.UnlimitedLogos)
+}
+
+// logoHost is a host name that serves logos at its root. The zero value is none.
+type logoHost struct {
+	name string // lower case, without a trailing dot
+	port string // "" = any
+}
+
+// usualPorts are the ports that clients omit from Host.
+var usualPorts = map[string]string{"http": "80", "https": "443"}
+
+// parseLogoHost parses the setting; scheme is that of the published URLs.
+func parseLogoHost(setting, scheme string) logoHost {
+	name, port := splitHost(strings.ToLower(setting))
+	if port == usualPorts[scheme] {
+		port = ""
+	}
+	return logoHost{name: name, port: port}
+}
+
+// splitHost splits a Host header, with or without a port and a trailing dot.
+func splitHost(sent string) (name, port string) {
+	name = sent
+	if i := strings.LastIndexByte(sent, ':'); i > strings.LastIndexByte(sent, ']') {
+		name, port = sent[:i], sent[i+1:]
+	}
+	return strings.TrimSuffix(name, "."), port
+}
+
+// is reports whether a request's Host is this one. A port in it matters only if the setting has one,
+// since proxies may or may not send it.
+func (h logoHost) is(sent string) bool {
+	if h.name == "" {
+		return false
+	}
+	name, port := splitHost(sent)
+	return strings.EqualFold(name, h.name) && (h.port == "" || h.port == port)
+}
+
+// logoURLs returns the prefix of a logo's URL before the domain.
+func logoURLs(baseURL, host string) string {
+	if host == "" {
+		return baseURL + logoPath
+	}
+	return schemeOf(baseURL) + "://" + host + "/"
+}
+
+func schemeOf(baseURL string) string {
+	scheme, _, _ := strings.Cut(baseURL, ":")
+	return strings.ToLower(scheme)
+}
+
+// iconURL returns the URL of a domain's icon.
+func (a *API) iconURL(domain string) string { return a.logoURLs + url.PathEscape(domain) }
+
+// noLogo are the first path segments at the root of a logo host that clients request from every host
+// and that would be parsed as domains.
+var noLogo = map[string]bool{"": true, "favicon.ico": true, "robots.txt": true, "ads.txt": true, "sitemap.xml": true,
+	".well-known": true}
+
+// logoAddress returns the part of the path that describes a logo, still percent-encoded, and false if there is none.
+// path is the one on a host of logos, where /logo/acme.com works as on the other host, since "logo" is not a domain; ""
+// on that host. published reports whether the address may have any published form, unlike below /logo.
+func (x *exchange) logoAddress(path string, hosted bool) (address string, published, ok bool) {
+	if !hosted {
+		return strings.TrimPrefix(x.request.URL.EscapedPath(), logoPath), false, true
+	}
+	address, strict := strings.CutPrefix(path, strings.TrimPrefix(logoPath, "/"))
+	first, _, _ := strings.Cut(address, "/")
+	return address, !strict, !noLogo[strings.ToLower(first)]
 }

@@ -107,7 +107,11 @@ var corpus = []struct {
 	{"logodev", "crypto/abc?format=png", 200, "png", 128},
 	{"logodev", "localhost?fallback=404", 404, "plain", 0},
 	{"logodev", "nas.local?format=png", 200, "png", 128},
-	{"logodev", "search?q=acme", 404, "plain", 0},
+	{"logodev", "search?q=acme", 401, "json", 0},
+	{"logodev", "name/acme?format=png", 200, "png", 128},
+	{"logodev", "name/acme?fallback=404", 404, "plain", 0}, // it needs a key
+	{"logodev", "name/a%2Fb?format=png", 200, "png", 128},
+	{"logodev", "name?fallback=404", 404, "plain", 0},
 	{"logodev", "describe/acme.com", 404, "plain", 0},
 
 	{"google", "s2/favicons?domain=acme.com", 200, "png", 16},
@@ -178,7 +182,10 @@ var corpus = []struct {
 	{"brandfetch", "192.168.1.1/icon.png", 200, "png", 128},
 	{"brandfetch", "nas.local/fallback/404/icon.png", 404, "png", 128},
 	{"brandfetch", "nas.home.arpa/w/64/icon.png", 200, "png", 64},
-	{"brandfetch", "localhost/icon.png", 400, "plain", 0},
+	{"brandfetch", "localhost/icon.png", 200, "png", -1},
+	{"brandfetch", "domain/nas", 200, "webp", -1},
+	{"brandfetch", "nas/fallback/404", 404, "webp", -1},
+	{"brandfetch", "nas/icon/nonsense", 400, "plain", 0},
 	{"brandfetch", "acme..com/icon.png", 400, "plain", 0},
 	{"brandfetch", "nas.local/type/fallback", 400, "plain", 0},
 	{"brandfetch", "favicon.ico", 404, "plain", 0},
@@ -214,6 +221,45 @@ func TestProfiles_Corpus_AnswersAsTheServices(t *testing.T) {
 				t.Errorf("HEAD %s: %d, %v", name, head.status, head.header)
 			}
 		}
+	}
+}
+
+func TestProfiles_LogoDevNamesAndSearch_AreSearchedWithAKey(t *testing.T) {
+	t.Parallel()
+	s := start(t, onProfiles)
+	c := s.account(plan.Growth, 50)
+	s.known("acme.com", s.withLogo("acme", "png", inked(t, 256)))
+	s.must(s.runner.CatchUp(t.Context()))
+	for _, base := range []string{"logodev.example.net", "brands.example.com/compat/logodev"} {
+		host, path, _ := strings.Cut(base, "/")
+		if path != "" {
+			path = "/" + path
+		}
+		get := func(query string, header http.Header) answer {
+			return s.sendTo(host, http.MethodGet, path+query, header)
+		}
+		logoOf := s.sendTo("logodev.example.net", http.MethodGet, "/acme.com?format=png", nil)
+		if a := get("/name/Acme?format=png&key="+c.publishable, nil); a.status != http.StatusOK || !bytes.Equal(a.body, logoOf.body) {
+			t.Errorf("%s: the logo of a name: %d", base, a.status)
+		}
+		for _, query := range []string{"/name/acme?fallback=404", "/name/tools?fallback=404&key=" + c.publishable, "/name/" + strings.Repeat("x", 200) + "?fallback=404&key=" + c.publishable} {
+			if a := get(query, nil); a.status != http.StatusNotFound {
+				t.Errorf("%s%s: %d, want 404", base, query, a.status)
+			}
+		}
+		a := get("/search?q=acme&strategy=match", bearer(c.secret))
+		if want := `[{"name":"acme","domain":"acme.com"}]`; a.status != http.StatusOK || strings.TrimSpace(string(a.body)) != want {
+			t.Errorf("%s: a search: %d %s, want %s", base, a.status, a.body, want)
+		}
+		if a := get("/search?q=zzzzqqq", bearer(c.secret)); a.status != http.StatusOK || strings.TrimSpace(string(a.body)) != "[]" {
+			t.Errorf("%s: a search without results: %d %s", base, a.status, a.body)
+		}
+		if a := get("/search?q=acme", bearer("sk_of_another_service")); a.status != http.StatusUnauthorized {
+			t.Errorf("%s: a search with a token of the service: %d", base, a.status)
+		}
+	}
+	if a := s.sendTo("clearbit.example.net", http.MethodGet, "/search?q=acme", bearer(c.secret)); a.status != http.StatusNotFound {
+		t.Errorf("a search at another profile: %d", a.status)
 	}
 }
 

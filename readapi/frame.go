@@ -6,9 +6,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"strings"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/web"
 )
 
 // Operator describes whose service this is, for the pages.
@@ -40,7 +40,7 @@ func newFrame(baseURL string, by Operator) (frame, error) {
 	}
 	f := frame{Operator: by, BaseURL: baseURL, Style: template.CSS(style)}
 	if accent, _, ok := imaging.ParseColor(by.Accent); ok {
-		f.Style += marks(accent)
+		f.Style += web.Marks(accent)
 	}
 	return f, nil
 }
@@ -80,15 +80,6 @@ func sourceOf(style template.CSS) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
 }
 
-// The grounds of pages/style.css with which links have the least contrast, in light and in dark mode.
-var lightGround, darkGround = imaging.RGB{R: 0xea, G: 0xf2, B: 0xff}, imaging.RGB{R: 0x16, G: 0x23, B: 0x38}
-
-// marks returns the rules that give links and buttons a color, where necessary darkened or lightened to be read.
-func marks(c imaging.RGB) template.CSS {
-	return template.CSS(fmt.Sprintf(":root{--mark:%s}@media (prefers-color-scheme:dark){:root{--mark:%s}}",
-		c.ReadableOn(lightGround).Hex(), c.ReadableOn(darkGround).Hex()))
-}
-
 // paint returns the rule that gives the selected elements a ground and the more legible of black and white on it.
 func paint(selector string, ground imaging.RGB) template.CSS {
 	on := imaging.White
@@ -97,6 +88,3 @@ func paint(selector string, ground imaging.RGB) template.CSS {
 	}
 	return template.CSS(fmt.Sprintf("%s{--ground:%s;--on:%s}", selector, ground.Hex(), on.Hex()))
 }
-
-// digits returns a color as parameters of logos take it.
-func digits(c imaging.RGB) string { return strings.TrimPrefix(c.Hex(), "#") }

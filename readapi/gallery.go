@@ -21,7 +21,6 @@ type gallery struct {
 	images   string // sources of logos, for policies
 	logoBase string // base URL of logos for others, without the slash before the domain
 	source   string // the same as reached from this page
-	sections []gallerySection
 }
 
 // The gallery's images. A page load requests at most maxGalleryLogos of them, so that its first view
@@ -30,21 +29,12 @@ const (
 	maxGalleryLogos = 60
 	gallerySize     = "64"
 	galleryDomain   = "slack.com" // shown by default
-	galleryGround   = "0b5fff"    // also in pages/style.css
 )
-
-// gallerySection shows one parameter.
-type gallerySection struct {
-	Title, Note string
-	Images      []galleryImage
-}
 
 // galleryImage is an image with its URL.
 type galleryImage struct {
 	Caption, Alt string
-	Dark         bool // shown on a dark background
-	Colored      bool // shown on galleryGround
-	Empty        bool // transparent: only its frame is visible
+	Ground       string // class of the style; "" = none
 	Path         string
 	URL, Source  string // URL for others, and as reached from this page
 }
@@ -106,7 +96,6 @@ func newGallery(f frame, logoHost string) (*gallery, error) {
 		g.images += " " + g.logoBase
 	}
 	g.csp = f.policy(g.images+"; form-action 'self'", "")
-	g.sections = g.examples()
 	_, err = g.page(nil) // detects an error in the template
 	return g, err
 }
@@ -127,71 +116,10 @@ func (g *gallery) image(domain, caption string, parameters ...string) galleryIma
 		Source: g.source + path}
 }
 
-// examples returns the sections below the form.
-func (g *gallery) examples() []gallerySection {
-	each := func(title, note, domain, name string, values ...string) gallerySection {
-		s := gallerySection{Title: title, Note: note}
-		for _, v := range values {
-			s.Images = append(s.Images, g.image(domain, v, name, v))
-		}
-		return s
-	}
-	onDark := func(p galleryImage) galleryImage {
-		p.Dark = true
-		return p
-	}
-	fallback := func(domain, caption, alt string, parameters ...string) galleryImage {
-		p := g.image(domain, caption, append([]string{"size", gallerySize}, parameters...)...)
-		p.Alt = alt
-		return p
-	}
-	sizes := each("Size", "The longest side in pixels, 16 to 1024; a value outside that range is replaced by the nearest limit. Vectors are drawn at that size. w and width are aliases.",
-		"kubernetes.io", "size", "16", "32", "64", "128")
-	types := gallerySection{Title: "Type",
-		Note: "An icon (the default), the symbol without words, or the logo with its words. If the brand does not have the requested type, another one is returned."}
-	for _, t := range []string{"icon", "symbol", "logo"} {
-		types.Images = append(types.Images, g.image("netflix.com/"+t, t, "size", "128"))
-	}
-	inks := gallerySection{Title: "Theme and background", Note: "Theme is the ink; background is the color behind the logo, so background=dark requests light ink. A theme takes precedence over a background, and a brand without a logo in the requested ink is shown in the other. Without either parameter the response is the brand's first logo, unless it would be invisible on a white page."}
-	inks.Images = []galleryImage{
-		g.image("github.com", "dark ink", "size", gallerySize, "theme", "dark"),
-		onDark(g.image("github.com", "light ink", "size", gallerySize, "theme", "light")),
-		g.image("google.com", "for a light background", "size", gallerySize, "background", "light"),
-		onDark(g.image("google.com", "for a dark background", "size", gallerySize, "background", "dark")),
-	}
-	grounds := gallerySection{Title: "Any background", Note: "background also takes the color of the page, as six hexadecimal digits without #, or auto-light or auto-dark for a typical one. If the page would swallow the logo, another one of the brand is shown; otherwise its swallowed inks are turned; otherwise it gets a plate, which plate=never excludes. An icon is in the middle of a square."}
-	for _, brand := range [][2]string{{"stripe.com", "turned"}, {"salesforce.com", "on a plate"}, {"netflix.com",
-		"legible as it is"}} {
-		p := g.image(brand[0], brand[1], "size", gallerySize, "background", galleryGround)
-		p.Colored = true
-		grounds.Images = append(grounds.Images, p)
-	}
-	formats := each("Format", "Without this parameter, WebP if the Accept header lists it, otherwise PNG. svg returns the vector itself, or a PNG if there is none. JPEG has no transparency and is drawn on the requested background.",
-		"dropbox.com", "format", "webp", "png", "jpeg", "svg")
-	fallbacks := gallerySection{Title: "Fallback", Note: "The response for a brand without a logo: a monogram in a color of its own, or a plain mark if the font lacks the script; a transparent image; or a transparent image with status 404, which scripts can detect."}
-	fallbacks.Images = []galleryImage{
-		fallback("example.com", "Latin", "Monogram of example.com"),
-		fallback("xn--e1afmkfd.xn--p1ai", "Cyrillic (пример.рф)", "Monogram of пример.рф"),
-		fallback("xn--hxajbheg2az3al.xn--qxam", "Greek (παράδειγμα.ελ)", "Monogram of παράδειγμα.ελ"),
-		fallback("xn--fsq.xn--fiqs8s", "another script (例.中国)", "Mark of 例.中国"),
-	}
-	for _, kind := range []string{"transparent", "404"} {
-		p := fallback("example.com", kind, "Transparent image", "fallback", kind)
-		p.Empty = true
-		fallbacks.Images = append(fallbacks.Images, p)
-	}
-	paths := gallerySection{Title: "Options in the path",
-		Note: "They may follow the domain in any order, as integrations written for another service send them."}
-	paths.Images = []galleryImage{
-		g.image("docker.com/w/64/h/64/theme/light", ""),
-		g.image("youtube.com/w/96/type/logo/fallback/lettermark", ""),
-	}
-	return []gallerySection{sizes, types, inks, grounds, formats, fallbacks, paths}
-}
-
 // galleryView is the data of the template.
 type galleryView struct {
 	view
+	gallery  *gallery
 	LogoBase string
 
 	Domain   string
@@ -199,14 +127,20 @@ type galleryView struct {
 	Rejected string        // a sentence about the input, "" if an image can be shown
 	Live     *galleryImage // nil if rejected
 	Snippet  string
-	Sections []gallerySection
+}
+
+// Image returns an example on a ground. noun says which kind of image it is.
+func (v galleryView) Image(ground, noun, domain, caption string, parameters ...string) galleryImage {
+	p := v.gallery.image(domain, caption, parameters...)
+	p.Ground, p.Alt = ground, strings.Replace(p.Alt, "Logo", noun, 1)
+	return p
 }
 
 // page renders the page for the values of the form.
 func (g *gallery) page(sent url.Values) ([]byte, error) {
 	v := galleryView{
-		view: view{frame: g.frame, Title: g.Name + ": logos"}, LogoBase: g.logoBase,
-		Domain: strings.TrimSpace(sent.Get("domain")), Sections: g.sections,
+		view: view{frame: g.frame, Title: g.Name + ": logos"}, gallery: g, LogoBase: g.logoBase,
+		Domain: strings.TrimSpace(sent.Get("domain")),
 	}
 	if v.Domain == "" {
 		v.Domain = galleryDomain

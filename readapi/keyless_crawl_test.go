@@ -2,6 +2,7 @@ package readapi_test
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -58,7 +59,38 @@ func TestProfiles_KeylessCrawls_RunAsideWithinTheDaysLimit(t *testing.T) {
 		if n := strings.Count(s.logs.all(), "requests without a key are used up"); n != 1 {
 			s.t.Errorf("%d warnings, want 1", n)
 		}
-	}, onProfiles, func(set *setup) { set.config.KeylessCrawls = 2 })
+	}, onProfiles, func(set *setup) {
+		set.config.KeylessCrawls, set.config.UnlimitedLogos = 2, []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+	})
+}
+
+func TestProfiles_KeylessCrawls_OneAddressCausesAQuarter(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		from := func(address, domain, kept string) {
+			s.t.Helper()
+			s.finding(domain, 2*time.Second)
+			a := s.sendTo("brands.example.com", http.MethodGet, "/compat/clearbit/"+domain, http.Header{"X-Forwarded-For": {address}})
+			if got := a.header.Get("Cache-Control"); a.status != http.StatusNotFound || got != kept {
+				s.t.Errorf("%s from %s: %d, Cache-Control %s, want %s", domain, address, a.status, got, kept)
+			}
+		}
+		from("203.0.113.1", "a1.com", soonKept)
+		from("203.0.113.1", "a2.com", soonKept)
+		from("203.0.113.1", "a3.com", fallbackKept)
+		from("203.0.113.1", "a1.com", soonKept) // its crawl runs, and costs no more
+		from("2001:db8::1", "b1.com", soonKept)
+		from("2001:db8::2", "b2.com", soonKept)
+		from("2001:db8::ffff:3", "b3.com", fallbackKept)
+		from("2001:db8:0:1::1", "b4.com", soonKept)
+		if strings.Contains(s.logs.all(), "requests without a key are used up") {
+			s.t.Error("the day's crawls are reported as used up")
+		}
+		s.clock.add(24 * time.Hour)
+		from("203.0.113.1", "a4.com", soonKept)
+	}, onProfiles, func(set *setup) {
+		set.config.KeylessCrawls, set.config.TrustedProxies = 8, []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+	})
 }
 
 func TestProfiles_Key_CrawlsAside(t *testing.T) {

@@ -25,6 +25,7 @@ func (a *API) routeLogos(r *mux.Router) {
 	e.plain = true
 	a.logoEndpoint = e
 	r.PathPrefix(logoPath).Handler(e)
+	a.logoDevSearch = newEndpoint("logodev_search", anyKey, reads((*exchange).serveLogoDevSearch))
 	r.PathPrefix(compatPath).Handler(e)
 	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // without a domain, like the path with its slash
 }
@@ -63,8 +64,11 @@ func (x *exchange) serveLogo() error {
 	if problem != nil {
 		return problem
 	}
-	if named.Kind == logo.Domain {
+	switch {
+	case named.Kind == logo.Domain:
 		named.Name, err = x.api.lookup.DomainOf(quick, id)
+	case named.Kind == logo.Name && who.Keyed:
+		named, err = x.firstNamed(quick, named)
 	}
 	if errors.Is(err, lookup.ErrNoSuchBrand) { // draw the fallback, as for every identifier that names no brand
 		named, err = logo.Identifier{Kind: "id", Name: id.BrandID.String()}, nil
@@ -78,6 +82,10 @@ func (x *exchange) serveLogo() error {
 	}
 	return nil
 }
+
+// keylessShares divides the day's crawls for requests without a key: one address causes no more than such a part of them
+// at a node, unless its network has no limit of logos.
+const keylessShares = 4
 
 // logoBrand is the brand that a logo is drawn for, as far as it is known.
 type logoBrand struct {
@@ -102,6 +110,9 @@ func (x *exchange) drawLogo(
 		q.AccountID = who.Caller.AccountID
 	} else if x.profile != nil && x.profile.key == "" {
 		q.KeylessCrawls, q.Request.Actor = x.api.KeylessCrawls, "system:keyless-logos"
+		if !x.unlimited() {
+			q.KeylessShare = max(1, q.KeylessCrawls/keylessShares)
+		}
 	}
 	filled := x.api.Filled() // before the index is read: events between the two would be missed
 	answer, err := x.api.lookup.Logo(whole, quick, q)
@@ -155,7 +166,7 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 	case named.Kind != logo.Domain:
 	case published:
 		id, err = brand.ParseIdentifier(named.Name)
-		if strings.ContainsAny(named.Name, ".[") && logo.IsLocal(named.Name) { // other paths are no names at all
+		if logo.IsLocal(named.Name) && (strings.ContainsAny(named.Name, ".[") || err != nil && isLabel(named.Name)) {
 			return named, brand.Identifier{}, o, false, nil
 		}
 	default:
@@ -164,6 +175,13 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 	}
 	return named, id, o, true, err
 }
+
+// isLabel reports whether text without a dot can be the name of a host.
+func isLabel(text string) bool {
+	return text != "" && strings.Trim(strings.ToLower(text), labelBytes) == ""
+}
+
+const labelBytes = "abcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // sendImage answers with an image, or with 304 if the caller has it.
 func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who logoCaller) error {

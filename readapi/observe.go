@@ -79,6 +79,10 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		x.answerPreflight()
 		return
 	}
+	if a.isLogoDevSearch(r) {
+		a.logoDevSearch.ServeHTTP(x, r)
+		return
+	}
 	if a.hostOfLogos(r.Host) != nil {
 		a.logoEndpoint.ServeHTTP(x, r)
 		return

@@ -18,6 +18,7 @@ import (
 	"letterhead/domain/signin"
 	"letterhead/internal/accountnames"
 	"letterhead/internal/config"
+	"letterhead/internal/disk"
 	"letterhead/node"
 	"letterhead/projections/accounts"
 	"letterhead/starter"
@@ -48,14 +49,18 @@ func demoCommand(e *environment) *cobra.Command {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 		defer stop()
 		signal.Ignore(syscall.SIGPIPE)
-		folder, err := os.MkdirTemp("", "letterhead-demo-")
-		if err != nil {
-			return fmt.Errorf("make a folder for the demonstration: %w", err)
+		const prefix = "letterhead-demo-"
+		if err := disk.RemoveLeft(os.TempDir(), prefix); err != nil { // of demonstrations that were killed
+			return err
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+		folder, err := disk.NewTempFolder(os.TempDir(), prefix)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, folder.Remove()) }()
 		// Settings of a service on this machine do not apply to the demonstration.
 		cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{
-			"LETTERHEAD_DATA": filepath.Join(folder, "data"), "LETTERHEAD_LISTEN": *listen,
+			"LETTERHEAD_DATA": filepath.Join(folder.Path, "data"), "LETTERHEAD_LISTEN": *listen,
 			"LETTERHEAD_REFRESH": "off", "LETTERHEAD_LOG_LEVEL": "warn",
 		})
 		if err != nil {

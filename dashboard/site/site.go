@@ -3,6 +3,7 @@
 package site
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -19,7 +20,9 @@ import (
 	"letterhead/domain/books"
 	"letterhead/internal/contentcoding"
 	"letterhead/internal/htmx"
+	"letterhead/internal/imaging"
 	"letterhead/internal/uplot"
+	"letterhead/internal/web"
 )
 
 //go:embed files
@@ -28,8 +31,15 @@ var files embed.FS
 // HTMXConfig is the content of the meta element htmx-config of the pages.
 const HTMXConfig = "includeIndicatorCSS:false history:reload"
 
+// Service is how the operator presents the service.
+type Service struct {
+	Name   string // "" = Letterhead
+	Accent string // color of links and buttons, in CSS; "" = that of the style
+}
+
 // Static are the files that pages refer to.
 type Static struct {
+	Name          string // of the service
 	Style, Script string // paths
 	HTMX          string // path
 
@@ -39,14 +49,18 @@ type Static struct {
 	files  map[string]http.Handler // by name
 }
 
-// NewStatic returns the shared files. They are served below a prefix, which ends in a slash; htmx is served at base and
-// htmx.Path.
-func NewStatic(base, prefix string) (*Static, error) {
-	s := &Static{HTMX: base + htmx.Path, prefix: prefix, files: map[string]http.Handler{}}
-	var err error
-	if s.Style, err = s.Add(files, "files/style.css", "text/css; charset=utf-8"); err != nil {
-		return nil, err
+// NewStatic returns the shared files of the pages of a service. They are served below a prefix, which ends in a slash;
+// htmx is served at base and htmx.Path.
+func NewStatic(base, prefix string, of Service) (*Static, error) {
+	s := &Static{Name: cmp.Or(of.Name, "Letterhead"), HTMX: base + htmx.Path, prefix: prefix, files: map[string]http.Handler{}}
+	style, err := files.ReadFile("files/style.css")
+	if err != nil {
+		return nil, fmt.Errorf("read the style of the pages: %w", err)
 	}
+	if accent, _, ok := imaging.ParseColor(of.Accent); ok {
+		style = append(style, web.Marks(accent)...)
+	}
+	s.Style = s.add("style.css", "text/css; charset=utf-8", style)
 	const script = "text/javascript; charset=utf-8"
 	if s.Script, err = s.Add(files, "files/times.js", script); err != nil {
 		return nil, err
@@ -64,10 +78,14 @@ func (s *Static) Add(from fs.FS, file, contentType string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read a file of the pages: %w", err)
 	}
+	return s.add(path.Base(file), contentType, body), nil
+}
+
+func (s *Static) add(name, contentType string, body []byte) string {
 	sum := sha256.Sum256(body)
-	extension := path.Ext(file)
-	name := strings.TrimSuffix(path.Base(file), extension) + "-" + hex.EncodeToString(sum[:6]) + extension
-	return s.Serve(name, contentType, body), nil
+	extension := path.Ext(name)
+	name = strings.TrimSuffix(name, extension) + "-" + hex.EncodeToString(sum[:6]) + extension
+	return s.Serve(name, contentType, body)
 }
 
 // Serve adds a file whose name changes with its content, and returns its path.

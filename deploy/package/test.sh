@@ -58,11 +58,12 @@ serve() {
     LETTERHEAD_REFRESH=off LETTERHEAD_LISTEN=127.0.0.1:$port LETTERHEAD_ADMIN_LISTEN=off /usr/bin/letterhead serve >"$work/log" 2>&1 &
   server=$!
   for _ in $(seq 600); do
-    if curl -sf -o "$work/logo" "http://127.0.0.1:$port/logo/github.com"; then break; fi
+    if curl -sf -D "$work/headers" -o "$work/logo" "http://127.0.0.1:$port/logo/github.com" &&
+      grep -qi '^x-logo-source: logo' "$work/headers"; then break; fi # and no monogram
     kill -0 "$server" 2>/dev/null || { cat "$work/log"; fail "the service has ended"; }
     sleep 0.1
   done
-  [ -s "$work/logo" ] || { cat "$work/log"; fail "no logo within 60 s"; }
+  grep -qi '^x-logo-source: logo' "$work/headers" || { cat "$work/log"; fail "no logo within 60 s"; }
   echo "first logo after $(awk "BEGIN { printf \"%.1f\", $(date +%s.%N) - $begun }") s"
   chroot --userspec=letterhead:letterhead "$1" /usr/bin/letterhead backup /var/backups/letterhead --data /var/lib/letterhead >/dev/null 2>&1 || fail "the backup fails"
   kill -TERM "$server"; wait "$server" || fail "the service ends with an error"

@@ -178,7 +178,7 @@ func Settings() []Setting {
 				}
 				return nil
 			}},
-		{"LETTERHEAD_ACCENT", "none", "", "color of links and buttons on the public pages, such as #0b57d0; darkened or lightened where it could not be read",
+		{"LETTERHEAD_ACCENT", "none", "", "color of links and buttons on its pages, such as #0b57d0; darkened or lightened where it could not be read",
 			func(c *Config, v string) error {
 				if v == "none" {
 					return nil
@@ -428,7 +428,7 @@ func Settings() []Setting {
 			networks(func(c *Config) *[]netip.Prefix { return &c.UnlimitedLogos })},
 		{
 			"LETTERHEAD_KEYLESS_CRAWLS", "0", "",
-			"crawls of unknown domains in a day (UTC) for all requests without a key together, in the forms of other services; anyone who reaches these can use them up; 0 = none",
+			"crawls of unknown domains in a day (UTC) for all requests without a key together, in the forms of other services, at most a quarter of them for one address; 0 = none",
 			number(0, 1_000_000, func(c *Config) *int { return &c.KeylessCrawls }),
 		},
 		{

@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"letterhead/internal/imaging"
 )
 
 // Policy is the Content-Security-Policy of the pages: everything comes from files of their server.
@@ -46,8 +48,9 @@ func (c Cookie) name() string {
 	return c.Name
 }
 
-// MaxToken limits the length of tokens that are looked up.
-const MaxToken = 200
+// MaxToken limits the length of tokens that are looked up, and of pages that a cookie remembers: a look-up of the
+// longest domain has less.
+const MaxToken = 400
 
 // Token returns the token of the session; empty if there is none.
 func (c Cookie) Token(r *http.Request) string {
@@ -169,4 +172,13 @@ func (x *Page) Fail(p *Problem, realm string, logger *slog.Logger, show func() e
 		logger.ErrorContext(x.Ctx, "render the page of a problem", "request_id", x.ID, "error", err)
 		SendPage(x, http.StatusInternalServerError, Text[0], []byte(p.Title+". "+p.Text+"\n"))
 	}
+}
+
+// The grounds of the pages' styles with which links have the least contrast, in light and in dark mode.
+var lightGround, darkGround = imaging.RGB{R: 0xea, G: 0xf2, B: 0xff}, imaging.RGB{R: 0x16, G: 0x23, B: 0x38}
+
+// Marks returns the rules that give links and buttons a color, where necessary darkened or lightened to be read.
+func Marks(c imaging.RGB) template.CSS {
+	return template.CSS(fmt.Sprintf(":root{--mark:%s}@media (prefers-color-scheme:dark){:root{--mark:%s}}",
+		c.ReadableOn(lightGround).Hex(), c.ReadableOn(darkGround).Hex()))
 }

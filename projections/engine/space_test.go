@@ -152,7 +152,9 @@ func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 	r, scratch := filled(t, e)
 	leftover := filepath.Join(scratch, "letterhead-verify-1234")
 	testmust.Succeed(t, os.MkdirAll(leftover, 0o700))
-	testmust.Succeed(t, os.WriteFile(filepath.Join(leftover, "tables.db"), nil, 0o600))
+	for _, name := range []string{"lock", "tables.db"} {
+		testmust.Succeed(t, os.WriteFile(filepath.Join(leftover, name), nil, 0o600))
+	}
 	var removal error
 	_, err := r.Verify(t.Context(), nil, func(engine.Progress) {
 		if _, err := os.Stat(leftover); !os.IsNotExist(err) {

@@ -124,6 +124,7 @@ const (
 	Ticker Kind = "ticker"
 	ISIN   Kind = "isin"
 	Crypto Kind = "crypto"
+	Name   Kind = "name" // of a company; only LogoDev has it
 )
 
 // Identifier names a brand. The name is as sent, decoded.

@@ -69,7 +69,7 @@ func (p Profile) ParseShape(path, rawQuery string) (id Identifier, o Options, ok
 		switch kind := Kind(first); {
 		case rest == "" && first != "search":
 			id.Name, ok = hostOf(first), true
-		case kind == Ticker, kind == ISIN, kind == Crypto:
+		case kind == Ticker, kind == ISIN, kind == Crypto, kind == Name:
 			id.Kind, id.Name, ok = kind, unescaped(rest), !strings.Contains(rest, "/")
 		}
 	case Google:

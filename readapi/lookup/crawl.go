@@ -19,6 +19,9 @@ const scopeCrawls = "crawls"
 
 var serviceCrawls = ratelimit.Key{Scope: "service-crawls", ID: "all"}
 
+// errShareUsedUp means that an address has caused its share of the day's crawls for callers without a key.
+var errShareUsedUp = errors.New("the share of the address is used up")
+
 // crawlLimit is a counter and its limit of live crawls per minute.
 type crawlLimit struct {
 	key ratelimit.Key
@@ -36,6 +39,7 @@ type crawlQuery struct {
 	cause   string       // brand.CauseLookup …
 	limits  []crawlLimit // of the caller
 	keyless int64        // limit of the day's crawls for callers without a key; 0 for one with a key
+	share   crawlLimit   // of these crawls, in a day, for the caller's address; zero = none
 }
 
 // crawl returns the record in the brand's stream if only the index lags, or else the result of a running crawl or a new
@@ -218,16 +222,24 @@ type takenUnit struct {
 
 // takeUnits takes a unit of each of the caller's limits, and one of the service's live crawls unless
 // the crawl is already running. Errors: *LimitError; for a logo always ratelimit.ErrUnavailable, for a look-up also
-// ctx.Err(); without a key those of Keyless. Then nothing is taken.
+// ctx.Err(); without a key errShareUsedUp and those of Keyless. Then nothing is taken.
 func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*units, error) {
 	u := &units{logger: s.config.Logger}
 	limits := q.limits
 	if !joins {
-		limits = append(limits, crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)})
+		limits = append(limits, crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)}, q.share)
 	}
 	for _, limit := range limits {
-		decision, err := s.counters.Take(ctx, limit.key, 1, limit.max)
+		counters, scope := s.counters, limit.key.Scope
+		if scope == scopeKeylessShares {
+			counters = s.shares
+		} else if scope == "" {
+			continue // no share
+		}
+		decision, err := counters.Take(ctx, limit.key, 1, limit.max)
 		switch {
+		case err == nil && !decision.Allowed && scope == scopeKeylessShares:
+			err = errShareUsedUp
 		case err == nil && !decision.Allowed:
 			err = &LimitError{Service: limit.key == serviceCrawls, Decision: decision}
 		case err != nil && q.cause == brand.CauseLogo:
@@ -237,8 +249,9 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 			u.giveBack(ctx, false)
 			return nil, err
 		}
-		u.taken = append(u.taken, takenUnit{limit.key.Scope, limit.key == serviceCrawls, func(ctx context.Context) error {
-			return s.counters.Give(ctx, limit.key, 1, decision)
+		starting := scope == serviceCrawls.Scope || scope == scopeKeylessShares
+		u.taken = append(u.taken, takenUnit{scope, starting, func(ctx context.Context) error {
+			return counters.Give(ctx, limit.key, 1, decision)
 		}})
 	}
 	if q.keyless > 0 && !joins { // last, because a unit of the day is durable, and rejections by the others must not take any

@@ -18,6 +18,7 @@ import (
 const (
 	scopeLogoCrawls         = "logo-crawls"
 	scopeLogoCrawlAddresses = "logo-crawl-addresses"
+	scopeKeylessShares      = "keyless-shares"
 )
 
 // LogoQuery is the request for the brand of a logo.
@@ -28,6 +29,7 @@ type LogoQuery struct {
 	AccountID string // of the key; "" for a caller without one
 	// KeylessCrawls limits the crawls in a day, UTC, that callers without a key may cause together; 0 with a key.
 	KeylessCrawls int64
+	KeylessShare  int64  // of these, for the caller's address at this node; 0 = all
 	Aside         bool   // the answer does not wait for a crawl
 	Address       string // the caller's, as limits count it
 }
@@ -42,7 +44,7 @@ const (
 	CrawlRuns    LogoCrawl = "runs"    // longer than the request waits, if it waits at all
 	CrawlLimited LogoCrawl = "limited" // limit exceeded, or too many waiting
 	CrawlFailed  LogoCrawl = "failed"  // starting or following it failed
-	CrawlUsedUp  LogoCrawl = "used-up" // the day's crawls for callers without a key are used up
+	CrawlUsedUp  LogoCrawl = "used-up" // the day's crawls for callers without a key, or the share of this one
 )
 
 // Temporary reports whether the next request may get a better answer, so that this one must not be cached.
@@ -116,8 +118,12 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	if q.Aside {
 		leave() // the crawl is requested, but its outcome is not awaited
 	}
+	var share crawlLimit
+	if q.KeylessShare > 0 {
+		share = crawlLimit{key: ratelimit.Key{Scope: scopeKeylessShares, ID: q.Address}, max: q.KeylessShare}
+	}
 	known, err := s.crawl(outcome, waiting, crawlQuery{
-		request: q.Request, domain: q.Domain, cause: brand.CauseLogo, keyless: q.KeylessCrawls,
+		request: q.Request, domain: q.Domain, cause: brand.CauseLogo, keyless: q.KeylessCrawls, share: share,
 		limits: []crawlLimit{
 			{key: ratelimit.Key{Scope: scopeLogoCrawls, ID: q.AccountID}, max: plan.LogoCrawlsPerMinute},
 			{key: ratelimit.Key{Scope: scopeLogoCrawlAddresses, ID: q.Address}, max: plan.LogoCrawlsPerMinute},
@@ -132,6 +138,8 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 		return LogoAnswer{}, ctx.Err()
 	case errors.Is(err, commands.ErrQuotaExceeded):
 		s.noteUsedUp(ctx, q.KeylessCrawls)
+		return LogoAnswer{Crawl: CrawlUsedUp}, nil
+	case errors.Is(err, errShareUsedUp):
 		return LogoAnswer{Crawl: CrawlUsedUp}, nil
 	case errors.Is(err, ratelimit.ErrUnavailable):
 		return LogoAnswer{}, err
@@ -153,9 +161,12 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	}
 }
 
+// dayOf returns the day of a time, UTC, since 1970.
+func dayOf(t time.Time) int64 { return t.Unix() / int64(24*time.Hour/time.Second) }
+
 // noteUsedUp logs once a day that the crawls for callers without a key are used up.
 func (s *Service) noteUsedUp(ctx context.Context, limit int64) {
-	if day := s.config.Now().Unix() / int64(24*time.Hour/time.Second); s.usedUp.Swap(day) != day {
+	if day := dayOf(s.config.Now()); s.usedUp.Swap(day) != day {
 		s.config.Logger.WarnContext(ctx, "the crawls of unknown domains for requests without a key are used up until midnight UTC",
 			slog.Int64("limit", limit))
 	}

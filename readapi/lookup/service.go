@@ -50,6 +50,7 @@ type Service struct {
 	changes  Changes
 	counters ratelimit.Counters
 	keyless  Keyless
+	shares   ratelimit.Counters              // of addresses in the day's crawls for callers without a key
 	usedUp   atomic.Int64                    // the last day, since 1970, on which noteUsedUp logged
 	caughtUp func(ctx context.Context) error // nil if there are no other nodes
 
@@ -74,6 +75,8 @@ func New(cfg Config, parts Parts) *Service {
 		running: semaphore.NewWeighted(maxLookups), batches: semaphore.NewWeighted(MaxBatches),
 		logos: semaphore.NewWeighted(maxLogoCrawls), config: cfg,
 	}
+	// To these counters a day is a minute, so that their windows are days.
+	s.shares = ratelimit.NewMemory(ratelimit.Config{Now: func() time.Time { return time.Unix(dayOf(cfg.Now())*60, 0) }})
 	s.stopping, s.stop = context.WithCancel(context.Background()) // of the server, not of a request
 	return s
 }

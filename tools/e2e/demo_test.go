@@ -103,6 +103,30 @@ func TestDemo_ReaderOfItsOutputEnds_LeavesNothing(t *testing.T) {
 	leavesNothing(t, folder)
 }
 
+func TestDemo_OneWasKilled_TheNextRemovesItsFolder(t *testing.T) {
+	killed, running := startDemo(t), startDemo(t)
+	testmust.Succeed(t, killed.cmd.Process.Kill())
+	<-killed.done
+	left := testmust.Get(filepath.Glob(filepath.Join(killed.folder, "letterhead-demo-*")))(t)
+	used := testmust.Get(filepath.Glob(filepath.Join(running.folder, "letterhead-demo-*")))(t)
+	if len(left) != 1 || len(used) != 1 {
+		t.Fatalf("the demonstrations have the folders %v and %v", left, used)
+	}
+	other := testmust.Get(net.Listen("tcp", anyPort))(t)
+	defer other.Close()
+	for folder, remain := range map[string]int{killed.folder: 0, running.folder: 1} {
+		next := exec.Command(binary, "demo", "--listen", other.Addr().String()) // which is refused, after it has removed what is left
+		next.Env = environ("TMPDIR=" + folder)
+		if out, err := next.CombinedOutput(); err == nil {
+			t.Errorf("the next demonstration runs:\n%s", out)
+		}
+		if found := testmust.Get(os.ReadDir(folder))(t); len(found) != remain {
+			t.Errorf("%s has %v, want %d folders", folder, found, remain)
+		}
+	}
+	running.want(200, "/brands/github.com", "")
+}
+
 func TestDemo_PortIsTaken_IsRefusedBeforeTheHistory(t *testing.T) {
 	other := testmust.Get(net.Listen("tcp", anyPort))(t)
 	defer other.Close()

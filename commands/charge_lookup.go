@@ -8,6 +8,7 @@ import (
 
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/runs"
 )
@@ -167,4 +168,92 @@ func unfinished(err error) bool {
 	return errors.Is(err, ErrUnknownOutcome) || errors.Is(err, eventlog.ErrCorrupt) ||
 		errors.Is(err, account.ErrTooLate) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || streamwriter.Temporary(err)
+}
+
+// ReverseCharge is the command to reverse a charge.
+type ReverseCharge struct {
+	Request   Request
+	AccountID string
+	ChargeID  string
+	Revision  uint64 // of the charge on the account's stream, from its Receipt or the ledger
+	Reason    string // account.ReasonClientGone, account.ReasonOperator
+	Note      string // why an operator reverses it
+}
+
+// ReverseCharge reverses a charge, once, within account.ReversalWindow. Reversing it again is a
+// repeat. It is for operators; for a client that has left use ReverseUndelivered.
+//
+// Errors: ErrUnknownCharge, account.ErrTooLate, account.ErrInvalid, account.ErrCreditLimit,
+// ErrInvalidRequest, and the errors of AccountWriter.
+func (d *AccountWriter) ReverseCharge(ctx context.Context, in ReverseCharge) (Done, error) {
+	if err := in.Request.Validate(); err != nil {
+		return Done{}, err
+	}
+	if err := checkAccountID(in.AccountID); err != nil {
+		return Done{}, err
+	}
+	charge, at, err := d.chargeAt(ctx, in.AccountID, in.ChargeID, in.Revision)
+	if err != nil {
+		return Done{}, err
+	}
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
+		return s.Reverse(account.Reverse{
+			ChargeID: charge.ChargeID, Credits: charge.Credits, ChargedAt: at, RequestID: charge.RequestID,
+			Reason: in.Reason, Note: in.Note,
+		}, now)
+	})
+}
+
+// chargeAt reads a charge's event, which has the amount to reverse.
+func (d *AccountWriter) chargeAt(ctx context.Context, accountID, chargeID string,
+	revision uint64) (eventschemas.CreditsCharged, time.Time, error) {
+	stream := account.Stream(accountID)
+	found, err := d.log.ReadStream(ctx, stream, revision, eventlog.Forward, 1)
+	if err != nil {
+		return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("read revision %d of %s: %w",
+			revision, stream, err)
+	}
+	if len(found) == 1 && found[0].Revision == revision {
+		ev, err := eventschemas.Decode(found[0].Type, found[0].SchemaVersion, found[0].Data)
+		if err != nil {
+			return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("revision %d of %s: %w",
+				revision, stream, err)
+		}
+		if charge, ok := ev.(eventschemas.CreditsCharged); ok && charge.ChargeID == chargeID {
+			return charge, found[0].OccurredAt, nil
+		}
+	}
+	return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("charge %s at revision %d of %s: %w", chargeID,
+		revision, stream, ErrUnknownCharge)
+}
+
+// UndeliveredCharge is a charge whose answer never reached its caller.
+type UndeliveredCharge struct {
+	Request   Request // of the charge
+	AccountID string
+	Receipt   Receipt // from ChargeLookup
+}
+
+// ReverseUndelivered reverses a charge as a compensation, as for a caller who leaves ChargeLookup. It
+// returns once the account's actor has accepted it, even if the account's queue is full; the reversal
+// follows and is retried for about a minute while the log is unavailable. A reversal that still fails is
+// logged and counted, and left to an operator (ReverseCharge).
+//
+// Repeats, which charged nothing, and charges that a repeat on any node has kept are not reversed, and neither are
+// charges older than account.UndeliveredWindow. It needs no context: it neither reads nor waits.
+//
+// Errors: ErrInvalidRequest, account.ErrNotFound, ErrBusy (the account has too many pending
+// compensations, or the account writer has shut down).
+func (d *AccountWriter) ReverseUndelivered(in UndeliveredCharge) error {
+	if err := in.Request.Validate(); err != nil {
+		return err
+	}
+	if in.Receipt.Repeated {
+		return nil
+	}
+	d.charges.Begin(in.Request.ID) // ends with the reversal; one that is left to an operator stays open
+	return d.accounts.Compensate(in.AccountID, *reversal(d.charges, in.Request, account.Reverse{
+		ChargeID: in.Receipt.ChargeID, Credits: in.Receipt.Credits, ChargedAt: in.Receipt.At,
+		RequestID: in.Request.ID, Reason: account.ReasonClientGone,
+	}))
 }

@@ -3,7 +3,9 @@ package commands
 import (
 	"fmt"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 )
 
 // accountDecision returns the identity of the decision behind an event of an account's stream.
@@ -57,4 +59,51 @@ func usageDecision(ev eventschemas.Event, request Request) (key, subject string,
 
 func noDecision(ev eventschemas.Event, kind string) error {
 	return fmt.Errorf("no decision on %s streams appends %s", kind, ev.EventType())
+}
+
+// Request identifies the request of a command and its actor.
+type Request = streamwriter.Request
+
+// Done is the outcome of a command on an account that is not a spend.
+type Done struct {
+	// Position is the position to wait for in a projection before it shows the command's effect.
+	Position eventlog.Position
+	Balance  int64
+	Repeated bool // no change; nothing was appended
+	// TookNothing and Short are as in account.Outcome.
+	TookNothing bool
+	Short       int64
+}
+
+// Actors of events without a client's request.
+const (
+	actorAccountWriter = "system:desk"
+	actorQuotaWriter   = "system:usage-desk"
+)
+
+// Chain is the hash chain of accounts.
+var Chain streamwriter.Chain = func(
+	head eventschemas.Hash, stream string, revision uint64, ev *eventlog.Proposed,
+) eventschemas.Hash {
+	return chainLink(stream, revision, ev).Next(head)
+}
+
+// ChainLink returns the part of a recorded event that the chain covers.
+func ChainLink(rec *eventlog.Recorded) eventschemas.ChainLink {
+	return chainLink(rec.Stream, rec.Revision, &rec.Proposed)
+}
+
+// chainLink returns the part of an event that the chain covers.
+func chainLink(stream string, revision uint64, ev *eventlog.Proposed) eventschemas.ChainLink {
+	return eventschemas.ChainLink{
+		Stream:        stream,
+		Revision:      revision,
+		EventID:       ev.ID,
+		Type:          ev.Type,
+		SchemaVersion: ev.SchemaVersion,
+		OccurredAt:    ev.OccurredAt,
+		Actor:         ev.Metadata.Actor,
+		RequestID:     ev.Metadata.RequestID,
+		Data:          ev.Data,
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/domain/brand"
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/telemetry"
 	"letterhead/projections"
 )
 
@@ -363,4 +366,116 @@ WHERE position > $1 ORDER BY position LIMIT $2`), func(d *Doc, row projections.S
 		upTo = docs[len(docs)-1].Position
 	}
 	return docs, upTo, nil
+}
+
+// ErrRestricted: the brand is restricted now, so its older records are not shown.
+var ErrRestricted = errors.New("brand is restricted")
+
+// pastPage is the number of events, of at most 64 KiB each, that AsOf reads at a time.
+const pastPage = 64
+
+// AsOf returns the brand of a registrable domain after all events that occurred at or before a time. The table has only
+// the present, so it folds the brand's stream, which is short. Errors: ErrNotFound if there was no readable brand, or
+// if it was withdrawn since; ErrRestricted if there was one and the brand is restricted now; the errors of the log.
+func AsOf(ctx context.Context, log eventlog.Log, domain string, at time.Time) (Body, error) {
+	now, then := brand.New(domain), brand.New(domain)
+	err := eachPast(ctx, log, domain, now, func(ev *eventlog.Recorded, body eventschemas.Event) error {
+		if !ev.OccurredAt.After(at) {
+			then.Apply(body, ev.Revision, ev.OccurredAt)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return Body{}, fmt.Errorf("get brand %s as of %s: %w", domain, at.UTC().Format(time.RFC3339), err)
+	case now.Withdrawn() || !then.Known():
+		return Body{}, fmt.Errorf("%s: %w", domain, ErrNotFound)
+	case now.View().Record.Restriction != nil:
+		return Body{}, fmt.Errorf("%s: %w", domain, ErrRestricted)
+	}
+	return Render(then.View()), nil
+}
+
+// eachPast calls f for each event of a brand after it has applied the event to now.
+func eachPast(
+	ctx context.Context, log eventlog.Log, domain string, now *brand.Brand,
+	f func(*eventlog.Recorded, eventschemas.Event) error,
+) error {
+	return eventlog.ReadPages(ctx, log, brand.Stream(domain), pastPage, func(page []eventlog.Recorded) error {
+		for i := range page {
+			ev := &page[i]
+			body, err := eventschemas.Decode(ev.Type, ev.SchemaVersion, ev.Data)
+			if err != nil {
+				return fmt.Errorf("event at position %d: %w", ev.Position, err)
+			}
+			now.Apply(body, ev.Revision, ev.OccurredAt)
+			if err := f(ev, body); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// followed is the range of the log whose brand events were reported to the cache. The zero value is empty.
+type followed struct {
+	mu          sync.Mutex
+	after, upTo eventlog.Position
+}
+
+// extend adds a range. A range that does not continue the last one replaces it.
+func (f *followed) extend(after, upTo eventlog.Position) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if after != f.upTo {
+		f.after = after
+	}
+	f.upTo = upTo
+}
+
+// cover reports whether the events after one position, up to and including another, are known.
+func (f *followed) cover(after, upTo eventlog.Position) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.after < f.upTo && f.after <= after && upTo <= f.upTo
+}
+
+// Event removes the brand of a domain from the cache until the tables include the event at the position. On a shared
+// database each node's own reader of the log calls it; in a single process the fold does this.
+func (m *Model) Event(domain string, at eventlog.Position) {
+	if m.shared {
+		m.cache.event(domain, at)
+	}
+}
+
+// Followed reports that Event was called for all events that change brands after one position, up to and including
+// another. Changes that the reader has not seen, because it is behind or disconnected, are read by the Model from the
+// database.
+func (m *Model) Followed(after, upTo eventlog.Position) {
+	if m.shared {
+		m.followed.extend(after, upTo)
+	}
+}
+
+type metrics struct {
+	hits, misses  prometheus.Counter
+	rows, changes prometheus.Counter // statements for the cache
+}
+
+func newMetrics(reg prometheus.Registerer, c *cache) (*metrics, error) {
+	lookups := telemetry.Counters("letterhead_brand_cache_lookups_total",
+		"Look-ups in the cache of brands, by result.", "result")
+	bytes := telemetry.GaugeFunc("letterhead_brand_cache_bytes",
+		"Memory that the cached answers take.", func() float64 { return float64(c.bytes()) })
+	reads := telemetry.Counters("letterhead_brand_cache_reads_total",
+		"Database statements of the cache of brands: for a miss, and for changes that this node has not read from the "+
+			"log yet.", "for")
+	m := &metrics{
+		hits: lookups.WithLabelValues("hit"), misses: lookups.WithLabelValues("miss"),
+		rows: reads.WithLabelValues("brand"), changes: reads.WithLabelValues("changes"),
+	}
+	if err := telemetry.Register(reg, lookups, bytes, reads); err != nil {
+		return nil, fmt.Errorf("register metrics of the brands: %w", err)
+	}
+	return m, nil
 }

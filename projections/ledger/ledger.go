@@ -550,3 +550,159 @@ func (e *Entry) scan(row projections.Scanner) error {
 	}
 	return nil
 }
+
+// captured sets Held of charges that capture a hold. Their rows do not have it, because the amount
+// that a charge takes from its hold depends on the rest of the hold. alone is set if the entries of a charge's hold are
+// not among the entries.
+func (m *Model) captured(ctx context.Context, entries iter.Seq2[Entry, error], alone bool) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		holds := holds{} // open ones, which are limited per account
+		for e, err := range entries {
+			if alone {
+				clear(holds)
+			}
+			if err == nil && e.captures() {
+				if _, known := holds[e.HoldID]; !known { // it was placed before the first entry
+					err = m.holdBefore(ctx, &e, holds)
+				}
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			holds.follow(&e)
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// holdBefore finds the rest of the hold that a charge captures. Hold, captures and release are entries of one request.
+func (m *Model) holdBefore(ctx context.Context, charge *Entry, holds holds) error {
+	for e, err := range m.ByRequest(ctx, charge.RequestID) {
+		if err != nil {
+			return fmt.Errorf("hold %s of charge %s: %w", charge.HoldID, charge.ChargeID, err)
+		}
+		if e.Position >= charge.Position {
+			return nil
+		}
+		if e.AccountID == charge.AccountID && e.HoldID == charge.HoldID {
+			holds.follow(&e)
+		}
+	}
+	return nil
+}
+
+func (e *Entry) captures() bool { return e.HoldID != "" && e.ChargeID != "" }
+
+// holds has the rest of each open hold, by hold id.
+type holds map[string]int64
+
+// follow sets Held of a charge, and records the rest of its hold.
+func (h holds) follow(e *Entry) {
+	if e.HoldID == "" {
+		return
+	}
+	if e.captures() {
+		e.Held = -min(-e.Amount, h[e.HoldID])
+	}
+	if h[e.HoldID] += e.Held; h[e.HoldID] <= 0 {
+		delete(h, e.HoldID)
+	}
+}
+
+// Charged returns the credits that the entry charges; below zero if it returns credits of a reversed charge.
+func (e *Entry) Charged() int64 {
+	switch e.Type {
+	case eventschemas.CreditsCharged{}.EventType(), eventschemas.ChargeReversed{}.EventType():
+		return -e.Amount
+	}
+	return 0
+}
+
+// Meaning explains an entry of a look-up to its account; empty for events that look-ups do not cause.
+func (e *Entry) Meaning() string {
+	switch e.Type {
+	case eventschemas.CreditsHeld{}.EventType():
+		return fmt.Sprintf("%s held while the site of %s was to be crawled.", credits(e.Held), e.Domain)
+	case eventschemas.CreditsCharged{}.EventType():
+		if e.HoldID != "" {
+			return fmt.Sprintf("%s charged for the brand of %s, from those that were held.",
+				credits(-e.Amount), e.Domain)
+		}
+		return fmt.Sprintf("The index had the brand of %s, with a logo. %s charged.", e.Domain, credits(-e.Amount))
+	case eventschemas.HoldReleased{}.EventType():
+		return fmt.Sprintf("%s released: the request ended without a charge to this hold.", credits(-e.Held))
+	case eventschemas.ChargeReversed{}.EventType():
+		if e.Reason == account.ReasonClientGone {
+			return fmt.Sprintf("The client had disconnected before the answer. %s returned.", credits(e.Amount))
+		}
+		return fmt.Sprintf("The operator reversed the charge. %s returned.", credits(e.Amount))
+	case eventschemas.ChargeKept{}.EventType():
+		return "The answer of this charge was sent again to a repeated request, which was not charged."
+	}
+	return ""
+}
+
+// credits returns the beginning of a passive sentence about a number of credits.
+func credits(n int64) string {
+	if n == 1 {
+		return "1 credit was"
+	}
+	return fmt.Sprintf("%d credits were", n)
+}
+
+const (
+	// disorder limits how much earlier an event may have occurred than a preceding one of another
+	// stream, in the log that the service wrote.
+	disorder = time.Minute
+	// moved limits how many entries a copy of that log may have between two that were swapped, however
+	// much time is between them: both may have moved by almost eventlog.MaxDisorder.
+	moved = 2 * eventlog.MaxDisorder
+)
+
+// Since returns the entries of all accounts from the given time on, in the order of the log. Errors: as Entries.
+func (m *Model) Since(ctx context.Context, at time.Time) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		after, err := m.before(ctx, at.Add(-disorder))
+		if err != nil {
+			yield(Entry{}, fmt.Errorf("ledger since %s: %w", at.UTC().Format(time.RFC3339), err))
+			return
+		}
+		for e, err := range m.All(ctx, after) {
+			if (err != nil || !e.At.Before(at)) && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// before returns a position before all entries from the given time on. It uses a binary search,
+// because the log is nearly ordered by time, and goes back from its result.
+func (m *Model) before(ctx context.Context, at time.Time) (eventlog.Position, error) {
+	last, err := m.read(ctx, `ORDER BY e.position DESC LIMIT 1`)
+	if err != nil || len(last) == 0 {
+		return 0, err
+	}
+	low, high := int64(0), int64(last[0].Position)
+	for low < high { // entries up to low are too early, and no needed entry is before high
+		middle := low + (high-low)/2
+		next, err := m.read(ctx, `WHERE e.position > $1 ORDER BY e.position LIMIT 1`, middle)
+		if err != nil {
+			return 0, err
+		}
+		if len(next) == 0 || !next[0].At.Before(at) {
+			high = middle
+		} else {
+			low = int64(next[0].Position)
+		}
+	}
+	// In a copied log, an entry from that time on may precede one that is too early.
+	back, err := m.read(ctx,
+		fmt.Sprintf(`WHERE e.position <= $1 ORDER BY e.position DESC LIMIT 1 OFFSET %d`, m.moved), low)
+	if err != nil || len(back) == 0 {
+		return 0, err
+	}
+	return back[0].Position, nil
+}

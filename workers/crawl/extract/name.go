@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/net/html"
 )
 
 const maxNameRunes = 60 // limits a name: a longer text is a sentence
@@ -319,4 +321,87 @@ func hasLatin(text string) bool {
 func hasOnlyLatin(text string) bool {
 	return !strings.ContainsFunc(text,
 		func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
+}
+
+const minCased = 4 // how many letters a name in capitals has that is not read as an abbreviation
+
+// casing returns the spelling of a name in capitals that the page itself uses most, or "" if that is the given one, or
+// if it is unclear. Menus and headlines are often in capitals, so only a majority for other letters counts.
+func (in Input) casing(all []nameCandidate, text string) string {
+	same := Folded(text)
+	if text != strings.ToUpper(text) || text == strings.ToLower(text) || utf8.RuneCountInString(same) < minCased {
+		return ""
+	}
+	uses := map[string]int{}
+	count := func(passage string) {
+		for spelling := range spellings(passage, same, Folded) {
+			uses[spelling]++
+		}
+	}
+	for _, c := range all {
+		if c.method != FromDomain && c.method != "page text" {
+			count(c.text)
+		}
+	}
+	count(in.Page.Meta("og:description", "description"))
+	count(in.Page.Text)
+	best, most, total := "", 0, 0
+	for spelling, n := range uses {
+		total += n
+		if spelling == strings.ToLower(spelling) { // a common word
+			total -= n
+			continue
+		}
+		if n > most || n == most && spelling < best {
+			best, most = spelling, n
+		}
+	}
+	if best == text || best == strings.ToUpper(best) || 2*most <= total {
+		return ""
+	}
+	return best
+}
+
+// Limits of a walk through a document.
+const (
+	maxNodes = 200_000 // visited elements and texts
+	maxWalk  = 1500    // depth
+)
+
+// visit calls enter for the nodes of a document in order, and skips the content
+// of a node for which enter returns false. A nil document has no nodes.
+func visit(root *html.Node, enter func(*html.Node) bool) {
+	left := maxNodes
+	var walk func(*html.Node, int)
+	walk = func(n *html.Node, depth int) {
+		if left--; left < 0 || depth > maxWalk || !enter(n) {
+			return
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c, depth+1)
+		}
+	}
+	if root != nil {
+		walk(root, 0)
+	}
+}
+
+// innerText returns the visible text of an element, up to about limit bytes.
+func innerText(n *html.Node, limit int) string {
+	var b strings.Builder
+	visit(n, func(n *html.Node) bool {
+		switch {
+		case b.Len() >= limit:
+			return false
+		case n.Type == html.TextNode:
+			b.WriteString(n.Data)
+		case n.Type == html.ElementNode && (n.Data == "script" || n.Data == "style" || n.Data == "svg" ||
+			n.Data == "noscript" || n.Data == "template"):
+			return false
+		case n.Type == html.ElementNode && n.Data == "br":
+			b.WriteByte(' ')
+		}
+		return true
+	})
+	return b.String()
 }

@@ -2,12 +2,17 @@ package report
 
 import (
 	"cmp"
+	_ "embed"
+	"encoding/base64"
 	"fmt"
+	"html/template"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/imaging"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
@@ -139,4 +144,106 @@ func (c Crawl) cost() string {
 func (c Crawl) evidence() []eventschemas.Evidence {
 	return slices.DeleteFunc(slices.Clone(c.Result.Evidence),
 		func(e eventschemas.Evidence) bool { return strings.HasPrefix(e.Field, "logos[") })
+}
+
+// Text writes the report for a terminal. It removes control characters from the site's texts. Errors: as w.
+func Text(w io.Writer, c Crawl) error {
+	var b strings.Builder
+	r := c.Result.Record
+	fmt.Fprintf(&b, "%s  %s  %s\n%s\n", c.Domain, c.Status, c.Result.FinalURL, c.cost())
+	fmt.Fprintf(&b, "quality %.2f\n", r.QualityScore)
+	trials, more := c.trials()
+	fmt.Fprintf(&b, "\nLOGOS  %d candidates, %d kept\n", len(c.Result.Trials), len(r.Logos))
+	for _, t := range trials {
+		fmt.Fprintf(&b, "%7.1f  %-22s %-18s %s\n", t.Score, t.Method, size(t), fate(t))
+		fmt.Fprintf(&b, "         %s\n", address(t))
+		if s := sum(t.Reasons); s != "" {
+			fmt.Fprintf(&b, "         = %s\n", s)
+		}
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "         and %d more\n", more)
+	}
+	for _, f := range c.fields() {
+		fmt.Fprintf(&b, "\n%s\n", strings.ToUpper(f.Name))
+		for _, x := range f.Rows {
+			mark := " "
+			if x.Won {
+				mark = "*"
+			}
+			fmt.Fprintf(&b, "%s %6.2f  %-26s %s\n", mark, x.Score, x.Method, short(x.Value))
+			if x.Note != "" {
+				fmt.Fprintf(&b, "          %s\n", short(x.Note))
+			}
+		}
+		if f.More > 0 {
+			fmt.Fprintf(&b, "          and %d more\n", f.More)
+		}
+	}
+	b.WriteString("\nEVIDENCE\n")
+	for _, e := range c.evidence() {
+		fmt.Fprintf(&b, "  %.2f  %-22s %-26s %s\n", e.Confidence, e.Field, e.Method, short(e.Source))
+	}
+	_, err := io.WriteString(w, plain(b.String()))
+	return err
+}
+
+// plain drops control characters other than line ends: a site must not write escape sequences to an
+// operator's terminal.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0) || r == 0x202e || r == 0x2066 || r == 0x2067 || r == 0x2068 {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+//go:embed report.tmpl
+var source string
+
+const maxImageBytes = 2 << 20 // limits one image within the report; larger ones are only named
+
+var page = template.Must(template.New("report").Funcs(template.FuncMap{
+	"address": address, "fate": fate, "size": size, "short": short, "deref": deref,
+	"swatch": func(hex string) template.CSS {
+		if len(hex) != 7 || hex[0] != '#' || strings.Trim(hex[1:], "0123456789abcdef") != "" {
+			return "transparent"
+		}
+		return template.CSS(hex) //nolint:gosec // seven characters of hexadecimal
+	},
+}).Parse(source))
+
+// HTML writes the report as one self-contained file: images are embedded, and there are no scripts. Errors: as w.
+func HTML(w io.Writer, c Crawl) error {
+	trials, more := c.trials()
+	return page.Execute(w, map[string]any{
+		"C": c, "R": c.Result.Record, "At": c.At.UTC().Format(time.RFC3339), "Cost": c.cost(),
+		"Trials": trials, "More": more, "Fields": c.fields(), "Evidence": c.evidence(),
+		"Picture": c.image, "Logo": c.logo,
+	})
+}
+
+// image returns a chosen candidate's image as a data URL, or "" if it was not stored.
+func (c Crawl) image(t logofinder.Trial) template.URL { return c.file(t.AssetID) }
+
+// logo returns the first stored form of a logo or an image.
+func (c Crawl) logo(formats []eventschemas.Asset) template.URL {
+	if len(formats) == 0 {
+		return ""
+	}
+	return c.file(formats[0].ID)
+}
+
+// mediaTypes are the media types of the stored formats. A vector was rebuilt from an
+// allow-list, and browsers do not run scripts in img elements.
+var mediaTypes = map[imaging.Format]string{imaging.SVG: "image/svg+xml", imaging.PNG: "image/png",
+	imaging.WebP: "image/webp", imaging.JPEG: "image/jpeg"}
+
+func (c Crawl) file(id string) template.URL {
+	data := c.Result.Files[id]
+	if len(data) == 0 || len(data) > maxImageBytes {
+		return ""
+	}
+	return template.URL(fmt.Sprintf("data:%s;base64,%s", mediaTypes[imaging.Sniff(data)], base64.StdEncoding.EncodeToString(data))) //nolint:gosec // our own files
 }

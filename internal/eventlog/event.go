@@ -2,6 +2,17 @@ package eventlog
 
 import "sync"
 
+// Body is the decoded body of an event: a struct of its type, by value. It is an alias, so that schemas can implement
+// the functions that read and write bodies without importing this package.
+type Body = interface{ EventType() string }
+
+// Encoded is the body of an event in its stored form.
+type Encoded = struct {
+	Type          string
+	SchemaVersion int
+	Data          []byte
+}
+
 // Decoding holds the decoded value of an event, so that the roles of a process decode each event once. The
 // zero value is ready to use; it is safe for concurrent use.
 type Decoding struct {

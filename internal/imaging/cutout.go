@@ -90,20 +90,6 @@ func (c RGB) apart(d RGB) int {
 	return max(abs(int(c.R)-int(d.R)), abs(int(c.G)-int(d.G)), abs(int(c.B)-int(d.B)))
 }
 
-// along returns the place of a color on the line between two, from 0 to 1, its distance from the line, of 255, and the
-// squared length of the line. Of a line without a length it returns the distance from the point.
-func (c RGB) along(from, to RGB) (share, off, whole float64) {
-	sub := func(a, b RGB) (r, g, b2 float64) {
-		return float64(a.R) - float64(b.R), float64(a.G) - float64(b.G), float64(a.B) - float64(b.B)
-	}
-	r, g, b := sub(c, from)
-	toR, toG, toB := sub(to, from)
-	if whole = toR*toR + toG*toG + toB*toB; whole > 0 {
-		share = (r*toR + g*toG + b*toB) / whole
-	}
-	return share, math.Hypot(math.Hypot(r-share*toR, g-share*toG), b-share*toB), whole
-}
-
 // cutting is an opaque image in a frame of its ground, divided into regions of ground and of ink.
 type cutting struct {
 	pix     []uint8
@@ -300,10 +286,17 @@ func (c *cutting) inward(i, steps int) int {
 // inkOf returns the ink of a pixel at an edge, without the share of the ground in it. The pure ink is the color inside
 // of the edge or, of a thin line, the nearby color that is farthest from the ground.
 func (c *cutting) inkOf(i int) color.NRGBA {
+	fromGround := func(p RGB) (r, g, b float64) {
+		return float64(p.R) - float64(c.ground.R), float64(p.G) - float64(c.ground.G), float64(p.B) - float64(c.ground.B)
+	}
 	at := c.color(i)
 	pure, share, most := at, 1.0, 0.0
+	r, g, b := fromGround(at)
 	try := func(next int) {
-		part, off, whole := at.along(c.ground, c.color(next))
+		toR, toG, toB := fromGround(c.color(next))
+		whole := toR*toR + toG*toG + toB*toB
+		part := (r*toR + g*toG + b*toB) / whole
+		off := math.Hypot(math.Hypot(r-part*toR, g-part*toG), b-part*toB)
 		if whole > most && part <= 1 && off <= mixSlack {
 			pure, share, most = c.color(next), part, whole
 		}

@@ -4,7 +4,6 @@ import (
 	"image"
 	"image/draw"
 	"math"
-	"slices"
 )
 
 const (
@@ -195,15 +194,11 @@ func (c RGB) withContrast(least float64, page RGB) (strong RGB) {
 	return strong
 }
 
-// Recolor returns an image with other inks. A part of one ink becomes flat. In other
-// parts the pixels between two inks of the image remain between them. A part of other colors, as a photograph has,
-// stays as it is.
-func Recolor(img *image.NRGBA, replace func(RGB) RGB) *image.NRGBA {
+// Recolor returns an image whose parts of one ink have another one, or ok = false if none is changed.
+func Recolor(img *image.NRGBA, replace func(RGB) RGB) (out *image.NRGBA, ok bool) {
 	w := img.Rect.Dx()
-	out := image.NewNRGBA(image.Rectangle{Max: img.Rect.Size()})
+	out = image.NewNRGBA(image.Rectangle{Max: img.Rect.Size()})
 	draw.Draw(out, out.Rect, img, img.Rect.Min, draw.Src)
-	before := &image.NRGBA{Pix: slices.Clone(out.Pix), Stride: out.Stride, Rect: out.Rect}
-	several := recoloringOf(out, replace)
 	cells := make([]bool, w*img.Rect.Dy())
 	for i := range cells {
 		cells[i] = out.Pix[4*i+3] >= clearAlpha
@@ -215,122 +210,22 @@ func Recolor(img *image.NRGBA, replace func(RGB) RGB) *image.NRGBA {
 			alpha := int(p[3])
 			r, g, b, n = r+alpha*int(p[0]), g+alpha*int(p[1]), b+alpha*int(p[2]), n+alpha
 		}
-		ink := RGB{uint8(r / n), uint8(g / n), uint8(b / n)}
-		inks := recoloring{{ink, replace(ink)}}
-		if !inks.explain(out.Pix, part) {
-			if inks = several.in(out.Pix, part); !inks.explain(out.Pix, part) {
-				return
-			}
-		}
-		inks.apply(out.Pix, part)
-		if len(inks) > 1 && !inks.keepEdges(before, out, boxOf(part, w)) {
-			for _, at := range part {
-				copy(out.Pix[4*at:4*at+4], before.Pix[4*at:])
-			}
-		}
-	})
-	return out
-}
-
-// recoloring lists inks with their replacements.
-type recoloring []replaced
-
-type replaced struct{ ink, to RGB }
-
-// recoloringOf lists the inks of an image, without mixtures of others.
-func recoloringOf(img *image.NRGBA, replace func(RGB) RGB) (inks recoloring) {
-	_, palette := inkColors(img)
-	for _, s := range palette {
-		if len(inks) < maxInks && inks.of(s.Color).off > mixSlack {
-			inks = append(inks, replaced{s.Color, replace(s.Color)})
-		}
-	}
-	return inks
-}
-
-// have reports whether a color is one of the inks, and no mixture.
-func (inks recoloring) have(c RGB) bool {
-	return slices.ContainsFunc(inks, func(r replaced) bool {
-		_, off, _ := c.along(r.ink, r.ink)
-		return off <= mixSlack
-	})
-}
-
-// boxOf returns the box of a part of an image with a width.
-func boxOf(part []int, w int) (box image.Rectangle) {
-	for _, at := range part {
-		box = box.Union(image.Rect(at%w, at/w, at%w+1, at/w+1))
-	}
-	return box
-}
-
-// mixture is the mixture of two inks that is nearest to a color.
-type mixture struct {
-	a, b  replaced
-	share float64 // of b
-	off   float64 // distance of the color, of 255
-}
-
-// of returns the mixture for a color.
-func (inks recoloring) of(c RGB) mixture {
-	nearest := mixture{off: math.Inf(1)}
-	for i, a := range inks {
-		if _, off, _ := c.along(a.ink, a.ink); off < nearest.off {
-			nearest = mixture{a, a, 0, off}
-		}
-		for _, b := range inks[:i] {
-			if share, off, _ := c.along(a.ink, b.ink); share > leastMixed && share < 1-leastMixed && off < nearest.off {
-				nearest = mixture{a, b, share, off}
-			}
-		}
-	}
-	return nearest
-}
-
-// in returns the inks that a part has.
-func (inks recoloring) in(pix []uint8, part []int) (found recoloring) {
-	for _, r := range inks {
-		count := 0
+		ink, other := RGB{uint8(r / n), uint8(g / n), uint8(b / n)}, 0
 		for _, at := range part {
-			if (recoloring{r}).have(RGB{pix[4*at], pix[4*at+1], pix[4*at+2]}) {
-				count++
+			if p := out.Pix[4*at:]; p[3] >= inkAlpha && ink.apart(RGB{p[0], p[1], p[2]}) > oneInk {
+				other++
 			}
 		}
-		if float64(count) > mostOther*float64(len(part)) {
-			found = append(found, r)
+		to := replace(ink)
+		if to == ink || float64(other) > mostOther*float64(len(part)) {
+			return
 		}
-	}
-	return found
-}
-
-// vanishes reports whether an edge between two colors that replace others is no longer seen. White beside cyan has
-// little contrast, and is.
-func vanishes(a, b, toA, toB RGB) bool {
-	before, after := Contrast(a, b), Contrast(toA, toB)
-	return after < min(LeastLegible, keptContrast*before) && DeltaE(toA, toB) < edgeDifference
-}
-
-// explain reports whether a part has these inks only.
-func (inks recoloring) explain(pix []uint8, part []int) bool {
-	other := 0
-	for _, at := range part {
-		if p := pix[4*at:]; p[3] >= inkAlpha && inks.of(RGB{p[0], p[1], p[2]}).off > oneInk {
-			other++
+		ok = true
+		for _, at := range part {
+			out.Pix[4*at], out.Pix[4*at+1], out.Pix[4*at+2] = to.R, to.G, to.B
 		}
-	}
-	return float64(other) <= mostOther*float64(len(part))
-}
-
-// apply replaces the inks of a part.
-func (inks recoloring) apply(pix []uint8, part []int) {
-	for _, at := range part {
-		p := pix[4*at:]
-		m := inks.of(RGB{p[0], p[1], p[2]})
-		if m.a.to != m.a.ink || m.b.to != m.b.ink {
-			to := Over(m.a.to, []uint8{m.b.to.R, m.b.to.G, m.b.to.B, uint8(math.Round(m.share * math.MaxUint8))})
-			p[0], p[1], p[2] = to.R, to.G, to.B
-		}
-	}
+	})
+	return out, ok
 }
 
 // hsl returns the hue in degrees, and saturation and lightness from 0 to 1.
@@ -358,16 +253,9 @@ const (
 	edgeReach = 3
 	// mostMerged is the share of the edges between inks that a recolored logo may lose.
 	mostMerged = 0.1
-	// keptContrast is the share of its contrast with which an edge that was hardly seen remains one.
-	keptContrast = 0.9
-	// edgeDifference is the CIEDE2000 difference of colors whose edge is seen although they have little contrast: white
-	// beside the cyan of TikTok is 26.
-	edgeDifference = 20
 	// oneInk is the difference, of 255, of colors that are one ink with noise of a JPEG, and mostOther the share of a
 	// part that may differ more.
-	oneInk, mostOther = 48, 0.1
-	// maxInks limits the inks that are replaced in one part: a pixel is compared with each pair of them.
-	maxInks = 6
+	oneInk, mostOther = 48, 0.03
 	// alphaSlack is the difference in alpha, of 255, of two equal shapes.
 	alphaSlack = 2
 )
@@ -378,153 +266,38 @@ func KeepsShape(original, recolored *image.NRGBA) bool {
 	if original.Rect != recolored.Rect {
 		return false
 	}
-	for i := 3; i < len(original.Pix); i += 4 {
-		if abs(int(original.Pix[i])-int(recolored.Pix[i])) > alphaSlack {
-			return false
-		}
+	w, h := original.Rect.Dx(), original.Rect.Dy()
+	pixel := func(img *image.NRGBA, x, y int) (RGB, uint8) {
+		p := img.Pix[y*img.Stride+4*x:]
+		return RGB{p[0], p[1], p[2]}, p[3]
 	}
-	inks := recoloringOf(original, func(c RGB) RGB { return c })
-	return inks.keepEdges(original, recolored, original.Rect)
-}
-
-// keepEdges reports whether a recolored image has most of the edges between these inks in a box. Mixtures of inks,
-// which are on both sides of an antialiased edge, have none.
-func (inks recoloring) keepEdges(original, recolored *image.NRGBA, box image.Rectangle) bool {
 	edges, merged := 0, 0
-	pixel := func(img *image.NRGBA, x, y int) RGB {
-		p := img.Pix[img.PixOffset(x, y):]
-		return RGB{p[0], p[1], p[2]}
-	}
-	isInk := func(x, y int) bool {
-		return original.Pix[original.PixOffset(x, y)+3] >= inkAlpha && inks.have(pixel(original, x, y))
-	}
 	compare := func(x, y, nx, ny int) {
-		if nx >= box.Max.X || ny >= box.Max.Y || !isInk(nx, ny) {
+		if nx >= w || ny >= h {
 			return
 		}
-		a, b := pixel(original, x, y), pixel(original, nx, ny)
-		if Contrast(a, b) < plainContrast {
+		a, alphaA := pixel(original, x, y)
+		b, alphaB := pixel(original, nx, ny)
+		if alphaA < inkAlpha || alphaB < inkAlpha || Contrast(a, b) < LeastLegible {
 			return
 		}
 		edges++
-		if vanishes(a, b, pixel(recolored, x, y), pixel(recolored, nx, ny)) {
+		a, _ = pixel(recolored, x, y)
+		b, _ = pixel(recolored, nx, ny)
+		if Contrast(a, b) < LeastLegible {
 			merged++
 		}
 	}
-	for y := box.Min.Y; y < box.Max.Y; y++ {
-		for x := box.Min.X; x < box.Max.X; x++ {
-			if isInk(x, y) {
-				compare(x, y, x+edgeReach, y)
-				compare(x, y, x, y+edgeReach)
+	for y := range h {
+		for x := range w {
+			_, before := pixel(original, x, y)
+			_, after := pixel(recolored, x, y)
+			if max(before, after)-min(before, after) > alphaSlack {
+				return false
 			}
+			compare(x, y, x+edgeReach, y)
+			compare(x, y, x, y+edgeReach)
 		}
 	}
 	return float64(merged) <= mostMerged*float64(edges)
 }
-
-// DarkPage is the lightest background of dark pages: they range from black over
-// #0d1117 and #121212 to #1c1c1c, which is about as light as iOS's raised views.
-// Ink that is visible on it is even more visible on the darker ones.
-var DarkPage = RGB{0x1c, 0x1c, 0x1c}
-
-const (
-	// leastContrast is the minimum contrast with the page, according to WCAG, of visible ink. APCA, which defines a
-	// minimum where WCAG does not, calls Lc 15 the point of invisibility; for gray on white that is 1.31 (#e1e1e1).
-	// Yellow like Python's (#ffd43b) has 1.4. On DarkPage 1.3 is
-	// #303030. There APCA would require more, 2.5 on #121212, and reject reds
-	// and blues (#8f0000, #003e95) that are clearly visible: of 120 marks of the starter index on #121212, sorted by
-	// contrast, those below about 1.4 are hard to see, which is this limit again.
-	leastContrast = 1.3
-	// mostUnseen is the share of its ink that a logo may lose on a page. In the starter index the white rims of marks,
-	// and white letters open to the edge of their plate, are up to 0.36 on white, and those logos are clearly visible;
-	// white words next to a mark are 0.8 and more.
-	mostUnseen = 0.4
-)
-
-// LostOn reports whether an image is hardly visible on a page of one color because too much of its ink is not.
-func LostOn(img *image.NRGBA, page RGB) bool { return unseenOn(img, page) > mostUnseen }
-
-// unseenOn returns the share of an image's ink that is invisible on a page.
-func unseenOn(img *image.NRGBA, page RGB) float64 {
-	swallowed := swallowedOn(img,
-		func(pixel []uint8) bool { return Contrast(page, Over(page, pixel)) >= leastContrast })
-	w, h := img.Rect.Dx(), img.Rect.Dy()
-	ink, unseen := 0, 0
-	for y := range h {
-		for x := range w {
-			alpha := int(img.Pix[y*img.Stride+4*x+3])
-			ink += alpha
-			if swallowed[y*w+x] {
-				unseen += alpha
-			}
-		}
-	}
-	if ink == 0 {
-		return 1
-	}
-	return float64(unseen) / float64(ink)
-}
-
-// swallowedOn returns, row by row, the pixels that a page swallows: those that are not seen on it and not enclosed by
-// others that are. White within an outline or on a plate is visible on white.
-func swallowedOn(img *image.NRGBA, seen func(pixel []uint8) bool) []bool {
-	w, h := img.Rect.Dx(), img.Rect.Dy()
-	swallowed := make([]bool, w*h)
-	var edge []image.Point
-	swallow := func(x, y int) {
-		if x < 0 || y < 0 || x >= w || y >= h || swallowed[y*w+x] || seen(img.Pix[y*img.Stride+4*x:]) {
-			return
-		}
-		swallowed[y*w+x] = true
-		edge = append(edge, image.Pt(x, y))
-	}
-	for x := range w {
-		swallow(x, 0)
-		swallow(x, h-1)
-	}
-	for y := range h {
-		swallow(0, y)
-		swallow(w-1, y)
-	}
-	for len(edge) > 0 {
-		p := edge[len(edge)-1]
-		edge = edge[:len(edge)-1]
-		swallow(p.X-1, p.Y)
-		swallow(p.X+1, p.Y)
-		swallow(p.X, p.Y-1)
-		swallow(p.X, p.Y+1)
-	}
-	return swallowed
-}
-
-// Over returns the color of a pixel on a page.
-func Over(page RGB, pixel []uint8) RGB {
-	alpha := int(pixel[3])
-	mix := func(v, ground uint8) uint8 {
-		return uint8((int(v)*alpha + int(ground)*(math.MaxUint8-alpha) + math.MaxUint8/2) / math.MaxUint8)
-	}
-	return RGB{mix(pixel[0], page.R), mix(pixel[1], page.G), mix(pixel[2], page.B)}
-}
-
-// Contrast returns the WCAG contrast ratio of two colors, 1 to 21.
-func Contrast(a, b RGB) float64 {
-	x, y := a.luminance()+0.05, b.luminance()+0.05
-	return max(x/y, y/x)
-}
-
-// luminance returns the relative luminance of WCAG, 0 to 1.
-func (c RGB) luminance() float64 {
-	return 0.2126*linearLight[c.R] + 0.7152*linearLight[c.G] + 0.0722*linearLight[c.B]
-}
-
-// linearLight maps the bytes of sRGB to linear light.
-var linearLight = func() (table [math.MaxUint8 + 1]float64) {
-	for i := range table {
-		if v := float64(i) / math.MaxUint8; v <= 0.04045 {
-			table[i] = v / 12.92
-		} else {
-			table[i] = math.Pow((v+0.055)/1.055, 2.4)
-		}
-	}
-	return table
-}()

@@ -95,30 +95,6 @@ func TestKeepsShape_MergedInks_Fail(t *testing.T) {
 	}
 }
 
-// Turned for black, a black note with a cyan shadow becomes white beside cyan, and a black tile with a white letter
-// stays, while the black word beside it becomes white.
-func TestRecolor_SeveralInks_OnlySwallowedOnesChange(t *testing.T) {
-	t.Parallel()
-	cyan := color.NRGBA{1, 0xf3, 0xeb, 0xff}
-	img := canvas(300, 100, blank)
-	fill(img, image.Rect(10, 10, 50, 90), gray(0))
-	fill(img, image.Rect(50, 10, 70, 90), cyan)
-	fill(img, image.Rect(100, 10, 180, 90), gray(0))
-	fill(img, image.Rect(120, 30, 160, 70), white)
-	fill(img, image.Rect(210, 30, 290, 50), gray(0))
-	got := imaging.Recolor(img, func(c imaging.RGB) imaging.RGB { return c.TurnedFor(imaging.Black) })
-	for at, want := range map[image.Point]color.NRGBA{
-		{X: 30, Y: 50}: white, {X: 60, Y: 50}: cyan, {X: 110, Y: 50}: gray(0), {X: 140, Y: 50}: white, {X: 250, Y: 40}: white, {X: 80, Y: 50}: blank,
-	} {
-		if c := got.NRGBAAt(at.X, at.Y); c != want {
-			t.Errorf("%v is %v, want %v", at, c, want)
-		}
-	}
-	if !imaging.KeepsShape(img, got) {
-		t.Error("an edge is lost")
-	}
-}
-
 func TestOnPlate_Corners_AreRound(t *testing.T) {
 	t.Parallel()
 	img := canvas(20, 10, red)

@@ -17,10 +17,6 @@ import (
 // maxAlternatives limits the logos of a brand that are measured for one background.
 const maxAlternatives = 4
 
-// mostTorn is the share of its cells that a legible logo with too little contrast may lose before its swallowed inks are
-// turned, too: the "Fed" of FedEx on black is 0.48.
-const mostTorn = 0.1
-
 // alternative is a logo that can be shown, measured on the background.
 type alternative struct {
 	source    Source
@@ -85,9 +81,6 @@ func (r *Renderer) dress(ctx context.Context, all []alternative, o Options) (Sou
 		return last.source, outfit{}, nil
 	case isLegible:
 		all, changes = all[len(all)-1:], []change{strengthened}
-		if last.swallowed.Cells > mostTorn {
-			changes = []change{both, strengthened}
-		}
 	}
 	var weak *alternative
 	for i, a := range all {
@@ -175,8 +168,9 @@ func (r *Renderer) inspect(ctx context.Context, v variant, look func(*image.NRGB
 	if ok {
 		return made.Body, nil
 	}
-	plain := Options{Size: inspectedSide, Format: imaging.PNG}
-	drawing, err := r.get(ctx, dressed(v.source, plain, outfit{cut: true}))
+	plain := variantOf(v.source, Options{Size: inspectedSide, Format: imaging.PNG}, false)
+	plain.outfit.cut = true
+	drawing, err := r.get(ctx, plain)
 	if err != nil {
 		return nil, err
 	}
@@ -200,27 +194,21 @@ func (r *Renderer) inspect(ctx context.Context, v variant, look func(*image.NRGB
 // those of Draw.
 func (r *Renderer) recolored(ctx context.Context, s Source, fit outfit) (string, error) {
 	v := variant{form: form{size: inspectedSide}, source: s, kind: kindTurnable, outfit: fit}
+	var made []byte
+	var err error
 	if s.Format == imaging.SVG {
-		kept, err := r.drawn.Get(ctx, v.key(), func(ctx context.Context) ([]byte, error) { return r.draw(ctx, v) })
-		return recoloredOr(ctx, kept.Body, err)
+		var kept variants.Image
+		kept, err = r.drawn.Get(ctx, v.key(), func(ctx context.Context) ([]byte, error) { return r.draw(ctx, v) })
+		made = kept.Body
+	} else {
+		made, err = r.inspect(ctx, v, func(img *image.NRGBA) []byte {
+			after, ok := imaging.Recolor(img, fit.replace)
+			if !ok {
+				return result(false)
+			}
+			return recoloredResult(img, after, fit.color)
+		})
 	}
-	fit.cut = true
-	after, err := r.get(ctx, dressed(s, Options{Size: inspectedSide, Format: imaging.PNG}, fit))
-	if err != nil {
-		return recoloredOr(ctx, nil, err)
-	}
-	made, err := r.inspect(ctx, v, func(img *image.NRGBA) []byte {
-		after, _, err := imaging.Decode(after.Body, imaging.Limits{})
-		if err != nil {
-			return result(false)
-		}
-		return recoloredResult(img, after, v.outfit.color)
-	})
-	return recoloredOr(ctx, made, err)
-}
-
-// recoloredOr returns the result that was made, or that of an error.
-func recoloredOr(ctx context.Context, made []byte, err error) (string, error) {
 	switch {
 	case isFault(err):
 		return resultNo, nil

@@ -113,7 +113,7 @@ func TestDraw_OnBackground_MergingInksGetAPlate(t *testing.T) {
 	}
 }
 
-// twoInks is a bar whose halves have two inks.
+// twoInks is a bar whose halves have two inks, so that it is not turned.
 func twoInks(width, height int, left, right color.NRGBA) *image.NRGBA {
 	img := bar(width, height, left)
 	draw.Draw(img, image.Rect(width/2, height/4, width, 3*height/4), image.NewUniform(right), image.Point{}, draw.Src)
@@ -124,7 +124,7 @@ func twoInks(width, height int, left, right color.NRGBA) *image.NRGBA {
 func TestDraw_OnBackground_RasterGetsAPlateAtItsSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	b := brandOf(iconOf("dark", w.raster(twoInks(66, 40, black, white))))
+	b := brandOf(iconOf("dark", w.raster(twoInks(66, 40, black, color.NRGBA{0, 0, 0x90, 0xff}))))
 	for _, c := range []struct {
 		kind logo.Type
 		size int
@@ -135,7 +135,7 @@ func TestDraw_OnBackground_RasterGetsAPlateAtItsSize(t *testing.T) {
 			if img.Rect.Max != c.want {
 				t.Errorf("%s %d %s: %v, want %v", c.kind, c.size, format, img.Rect.Max, c.want)
 			}
-			if ink, edge := img.NRGBAAt(c.want.X/3, c.want.Y/2), img.NRGBAAt(c.want.X/2, 1); !alike(ink, black) || edge.A != 0xff || wcag(edge, color.NRGBA{nearBlack.R, nearBlack.G, nearBlack.B, 0xff}) < 3 {
+			if ink, edge := img.NRGBAAt(c.want.X/3, c.want.Y/2), img.NRGBAAt(c.want.X/2, 1); !alike(ink, black) || !alike(edge, white) {
 				t.Errorf("%s %d %s: %v on %v", c.kind, c.size, format, ink, edge)
 			}
 		}
@@ -146,12 +146,20 @@ func TestDraw_OnBackground_RasterGetsAPlateAtItsSize(t *testing.T) {
 func TestDraw_OnBackground_PlateSuitsAllInks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	blue := imaging.RGB{R: 0x0b, G: 0x5f, B: 0xff}
 	for _, c := range []struct {
 		why         string
 		left, right color.NRGBA
 		page        imaging.RGB
 	}{
+		{"two dark inks", black, color.NRGBA{0, 0, 0x90, 0xff}, nearBlack},
+		{"black and navy", black, color.NRGBA{0, 0, 0x80, 0xff}, imaging.Black},
+		{"two light inks", white, color.NRGBA{0xff, 0xff, 0x80, 0xff}, imaging.White},
+		{"cream and white", color.NRGBA{0xff, 0xf0, 0x90, 0xff}, white, imaging.White},
+		{"red and blue on blue", color.NRGBA{0xe0, 0, 0x20, 0xff}, color.NRGBA{0, 0x60, 0xe0, 0xff}, blue},
+		{"green and blue on blue", color.NRGBA{0, 0x88, 0x40, 0xff}, color.NRGBA{0, 0x50, 0xe0, 0xff}, blue},
 		{"black and white on black", black, white, imaging.Black},
+		{"black and yellow on black", black, color.NRGBA{0xff, 0xd0, 0, 0xff}, imaging.Black},
 		{"two grays on gray", color.NRGBA{0x70, 0x70, 0x70, 0xff}, color.NRGBA{0xa0, 0xa0, 0xa0, 0xff}, imaging.RGB{R: 0x88, G: 0x88, B: 0x88}},
 	} {
 		o := onPage(logo.Full, c.page, 100, imaging.PNG)
@@ -170,34 +178,6 @@ func TestDraw_OnBackground_PlateSuitsAllInks(t *testing.T) {
 				t.Errorf("%s: the plate %v has a contrast of %.2f, and %v has %.2f", c.why, edge, least(edge), other, least(other))
 				break
 			}
-		}
-	}
-}
-
-// A raster of several inks needs no plate if they remain apart when they are turned.
-func TestDraw_OnBackground_RasterOfTwoInksIsTurned(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	blue := imaging.RGB{R: 0x0b, G: 0x5f, B: 0xff}
-	for _, c := range []struct {
-		why         string
-		left, right color.NRGBA
-		page        imaging.RGB
-	}{
-		{"two dark inks", black, color.NRGBA{0, 0, 0x90, 0xff}, nearBlack},
-		{"black and navy", black, color.NRGBA{0, 0, 0x80, 0xff}, imaging.Black},
-		{"two light inks", white, color.NRGBA{0xff, 0xff, 0x80, 0xff}, imaging.White},
-		{"cream and white", color.NRGBA{0xff, 0xf0, 0x90, 0xff}, white, imaging.White},
-		{"red and blue on blue", color.NRGBA{0xe0, 0, 0x20, 0xff}, color.NRGBA{0, 0x60, 0xe0, 0xff}, blue},
-		{"green and blue on blue", color.NRGBA{0, 0x88, 0x40, 0xff}, color.NRGBA{0, 0x50, 0xe0, 0xff}, blue},
-		{"black and yellow on black", black, color.NRGBA{0xff, 0xd0, 0, 0xff}, imaging.Black},
-	} {
-		drawn := w.draw(brandOf(iconOf("", w.raster(twoInks(90, 40, c.left, c.right)))), onPage(logo.Full, c.page, 100, imaging.PNG))
-		img := pixels(t, drawn)
-		left, right := img.NRGBAAt(img.Rect.Dx()/4, img.Rect.Dy()/2), img.NRGBAAt(3*img.Rect.Dx()/4, img.Rect.Dy()/2)
-		page := color.NRGBA{c.page.R, c.page.G, c.page.B, 0xff}
-		if img.NRGBAAt(img.Rect.Dx()/2, 1).A != 0 || min(wcag(left, page), wcag(right, page)) < imaging.LeastLegible || alike(left, right) {
-			t.Errorf("%s: %v beside %v on %v", c.why, left, right, page)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // renderVersion is part of the key of a variant. Increment it when the renderer or the sanitizer gives another image
 // for the same file, so that variants drawn before the change are not served.
-const renderVersion = 8
+const renderVersion = 7
 
 // maxStoredPixels is four times the largest raster that a crawl keeps, 1024 by 1024. A larger one
 // would take about 250 MB to draw and is not a legitimate logo.
@@ -270,7 +270,7 @@ func (r *Renderer) drawRaster(ctx context.Context, data []byte, v variant) ([]by
 		return data, nil // it was decoded first: not even our own encoder is trusted
 	}
 	if v.outfit.change.recolors() {
-		img = imaging.Recolor(img, v.outfit.replace)
+		img, _ = imaging.Recolor(img, v.outfit.replace)
 	}
 	return v.output(imaging.Scale(img, v.outfit.inner(v.size)))
 }

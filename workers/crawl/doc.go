@@ -6,7 +6,7 @@
 //     rules of robots.txt (rules.go) and the domain's BIMI record (bimi.go) are requested concurrently;
 //   - gather (gather.go) fetches the files that the page refers to: manifest and stylesheets (sheets.go),
 //     candidates for logos, another page of the site for missing fields (second.go), images; a few at a time
-//     (pool.go), within a share of the budget (files.go), the most important first;
+//     (fanout.go), within a share of the budget (files.go), the most important first;
 //   - extract (package extract) decides field by field, by words and patterns from the files of package table;
 //   - assemble (assemble.go) stores the images and builds the record with its evidence; Weighed and
 //     Trials of the result explain the decisions.

@@ -227,7 +227,7 @@ func (o *Billing) CheckEndpoint(ctx context.Context) (detail string, err error) 
 			err = errors.New("it is disabled: enable it in Stripe")
 		}
 		if err == nil {
-			return url + " sends events of " + cmp.Or(e.APIVersion, "the Stripe account's API version"), nil
+			return url + " sends events of the API version " + e.APIVersion, nil
 		}
 	}
 	return "", fmt.Errorf("webhook endpoint %s: %w", url, err)

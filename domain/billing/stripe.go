@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,11 +19,12 @@ import (
 // Stripe is the processor of FromStripe.
 const Stripe = "stripe"
 
-// Versions of Stripe's API. FromStripe reads objects of StripeVersion, of oldestStripeVersion and of all versions after
-// it, as long as they have the fields that it needs. In the oldest, invoices got their present form.
+// Versions of Stripe's API. In the oldest one that FromStripe reads, invoices got their present form. The newest is the
+// last one whose published types were compared with what it reads; objects of later versions must have all these fields.
 const (
-	StripeVersion       = "2025-08-27.basil"
+	StripeVersion       = "2025-08-27.basil" // of the library
 	oldestStripeVersion = "2025-03-31.basil"
+	newestStripeVersion = "2026-10-28.endive"
 )
 
 // Metadata of Stripe's objects.
@@ -87,8 +89,12 @@ func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 	}
 	full := r
 	err := reader.read(&full, e.Object)
-	if missing := missingField(e.Object, reader.fields); missing != "" {
-		err = fmt.Errorf("its field %s is missing; events of the API version %s have it", missing, StripeVersion)
+	fields := reader.fields
+	if e.APIVersion > newestStripeVersion {
+		fields = slices.Concat(fields, reader.later)
+	}
+	if missing := missingField(e.Object, fields); missing != "" {
+		err = fmt.Errorf("its field %s is missing; events of the API version %s have it", missing, newestStripeVersion)
 	}
 	if err == nil && full.Kind == "" {
 		return r, false
@@ -156,11 +162,11 @@ func readable(version string) bool {
 }
 
 // CheckEndpoint returns why a webhook endpoint that sends these types of events, of this API version, does not suffice.
-// The version is "" if the endpoint has the default version of the Stripe account.
+// The version is "" if the endpoint has the default version of the Stripe account, which may be any.
 func CheckEndpoint(version string, types []string) error {
-	if version != "" && !readable(version) {
-		return fmt.Errorf("its API version is %s: make an endpoint with the version %s or a later one", version,
-			oldestStripeVersion)
+	if !readable(version) {
+		return fmt.Errorf("its API version is %s: make an endpoint with the version %s or a later one",
+			cmp.Or(version, "the default of the Stripe account"), oldestStripeVersion)
 	}
 	if slices.Contains(types, "*") {
 		return nil
@@ -180,35 +186,56 @@ func CheckEndpoint(version string, types []string) error {
 // reader reads the object of an event.
 type reader struct {
 	read   func(*eventschemas.BillingReported, []byte) error
-	fields []string // those that the object must have; null is a value
+	fields []string // those that the object must have; null is a value, and a name after a list is of its elements
+	later  []string // those that it must have, too, if its version is later than newestStripeVersion
 }
 
 // missingField returns the first of some fields that a JSON object lacks, or "".
 func missingField(object []byte, fields []string) string {
-	var all map[string]json.RawMessage
+	var all any
 	if json.Unmarshal(object, &all) != nil {
 		return "" // the reader says so
 	}
-	i := slices.IndexFunc(fields, func(name string) bool { return all[name] == nil })
-	if i < 0 {
-		return ""
+	for _, name := range fields {
+		if lacks(all, strings.Split(name, ".")) {
+			return name
+		}
 	}
-	return fields[i]
+	return ""
 }
 
-// Readers of the types of events. Each version of the API from oldestStripeVersion to 2026-10-28.endive has their fields.
+func lacks(value any, path []string) bool {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(element any) bool { return lacks(element, path) })
+	case map[string]any:
+		if len(path) > 0 {
+			inner, found := v[path[0]]
+			return !found || lacks(inner, path[1:])
+		}
+	}
+	return false
+}
+
+// Readers of the types of events. Each version of the API from oldestStripeVersion to newestStripeVersion has their fields.
 var (
-	sold       = reader{readSession, []string{"mode", "payment_status", "amount_total", "currency"}}
-	refunded   = reader{readRefund, []string{"id", "amount", "currency", "status"}}
-	disputed   = reader{readDispute, refunded.fields}
-	subscribed = reader{readSubscription, []string{"id", "status", "customer", "items"}}
-	readers    = map[string]reader{
+	named = []string{"id", "amount_total", "currency", "customer", "client_reference_id", "payment_intent", "metadata",
+		"total_details"}
+	billed = []string{"id", "customer", "total_taxes", "parent", "lines.has_more", "lines.data.amount",
+		"lines.data.quantity", "lines.data.pricing", "lines.data.parent.subscription_item_details",
+		"lines.data.parent.invoice_item_details", "amount_remaining", "attempt_count"}
+	sold       = reader{readSession, []string{"mode", "payment_status"}, named}
+	refunded   = reader{readRefund, []string{"id", "amount", "currency", "status"}, []string{"payment_intent", "charge"}}
+	disputed   = reader{readDispute, refunded.fields, refunded.later}
+	subscribed = reader{readSubscription, []string{"id", "status", "customer", "items"},
+		[]string{"metadata", "items.data.price"}}
+	readers = map[string]reader{
 		"checkout.session.completed":               sold,
 		"checkout.session.async_payment_succeeded": sold,
-		"checkout.session.async_payment_failed":    {readFailedSession, []string{"mode"}},
-		"invoice.paid":                             {readInvoice, []string{"billing_reason", "amount_paid", "total", "currency", "lines"}},
-		"invoice.payment_failed":                   {readFailedInvoice, []string{"billing_reason"}},
-		"invoice_payment.paid":                     {readInvoicePayment, []string{"invoice", "payment"}},
+		"checkout.session.async_payment_failed":    {readFailedSession, sold.fields[:1], named},
+		"invoice.paid":                             {readInvoice, []string{"billing_reason", "amount_paid", "total", "currency", "lines"}, billed},
+		"invoice.payment_failed":                   {readFailedInvoice, []string{"billing_reason"}, billed},
+		"invoice_payment.paid":                     {readInvoicePayment, []string{"invoice", "payment"}, nil},
 		"refund.created":                           refunded,
 		"refund.updated":                           refunded,
 		"refund.failed":                            refunded,
@@ -315,7 +342,7 @@ type session struct {
 	Account       string            `json:"client_reference_id"`
 	Customer      ref               `json:"customer"`
 	PaymentIntent ref               `json:"payment_intent"`
-	Total         int64             `json:"amount_total"`
+	Total         *int64            `json:"amount_total"`
 	Currency      string            `json:"currency"`
 	Metadata      map[string]string `json:"metadata"`
 	Details       struct {
@@ -387,8 +414,11 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 	case !paid:
 		return nil
 	}
+	if s.Total == nil {
+		return errors.New("it is paid, and its amount_total is null")
+	}
 	r.Kind, r.State, r.GrantKind, r.Prices = KindPayment, s.PaymentStatus, account.KindTopup, s.prices()
-	return pay(r, s.Total, s.Total, s.Details.Tax, s.Currency)
+	return pay(r, *s.Total, *s.Total, s.Details.Tax, s.Currency)
 }
 
 // readFailedSession reads the end of a checkout whose delayed payment failed. The payment of a subscription fails with
@@ -401,27 +431,29 @@ func readFailedSession(r *eventschemas.BillingReported, object []byte) error {
 	if err := s.confirm(r); err != nil {
 		return err
 	}
-	r.Kind, r.Prices = KindFailure, s.prices()
-	r.Money, err = moneyOf(s.Total, s.Currency)
+	if r.Kind, r.Prices = KindFailure, s.prices(); s.Total == nil {
+		return nil
+	}
+	r.Money, err = moneyOf(*s.Total, s.Currency)
 	return err
+}
+
+type lineOrigin struct {
+	Proration bool `json:"proration"`
 }
 
 type invoiceLine struct {
 	Amount   int64       `json:"amount"`
 	Quantity *int64      `json:"quantity"`
-	Decimal  json.Number `json:"quantity_decimal"` // since dahlia; its whole part is the quantity
+	Decimal  json.Number `json:"quantity_decimal"` // since dahlia
 	Pricing  struct {
 		Details struct {
 			Price ref `json:"price"`
 		} `json:"price_details"`
 	} `json:"pricing"`
-	Parent *struct {
-		Item struct {
-			Proration bool `json:"proration"`
-		} `json:"subscription_item_details"`
-		InvoiceItem struct {
-			Proration bool `json:"proration"`
-		} `json:"invoice_item_details"`
+	Parent struct {
+		Item        lineOrigin `json:"subscription_item_details"`
+		InvoiceItem lineOrigin `json:"invoice_item_details"`
 	} `json:"parent"`
 }
 
@@ -462,24 +494,31 @@ func invoiceOf(r *eventschemas.BillingReported, object []byte) (i invoice, err e
 // ofSubscription reports whether an invoice is one of a subscription. Others may be of another product.
 func (i *invoice) ofSubscription() bool { return strings.HasPrefix(i.Reason, "subscription") }
 
+// quantity returns the units of a line, which since dahlia may be a fraction.
+func (l *invoiceLine) quantity() (int64, error) {
+	if l.Decimal == "" {
+		if l.Quantity == nil {
+			return 1, nil
+		}
+		return *l.Quantity, nil
+	}
+	whole, fraction, _ := strings.Cut(l.Decimal.String(), ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || strings.Trim(fraction, "0") != "" || l.Quantity != nil && *l.Quantity != n {
+		return 0, fmt.Errorf("the quantity %s of a line is not a whole number", l.Decimal)
+	}
+	return n, nil
+}
+
 // prices returns what is bought. Prorations, and lines that cost nothing, are left out.
 func (i *invoice) prices() (all []eventschemas.BillingPrice, err error) {
 	for _, line := range i.Lines.Data {
-		if line.Amount <= 0 {
+		if line.Amount <= 0 || line.Parent.Item.Proration || line.Parent.InvoiceItem.Proration {
 			continue
 		}
-		if line.Parent == nil {
-			return nil, errors.New("a line has no parent, which says whether it is a proration")
-		}
-		if line.Parent.Item.Proration || line.Parent.InvoiceItem.Proration {
-			continue
-		}
-		if _, fraction, _ := strings.Cut(line.Decimal.String(), "."); strings.Trim(fraction, "0") != "" {
-			return nil, fmt.Errorf("the quantity %s of a line is not a whole number", line.Decimal)
-		}
-		quantity := int64(1)
-		if line.Quantity != nil {
-			quantity = *line.Quantity
+		quantity, err := line.quantity()
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, eventschemas.BillingPrice{Price: string(line.Pricing.Details.Price), Quantity: quantity})
 	}

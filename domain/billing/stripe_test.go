@@ -112,7 +112,7 @@ func TestFromStripe_KeepsOnlyWhatAccountsNeed(t *testing.T) {
 func TestFromStripe_EventsWithoutEffect_AreIgnored(t *testing.T) {
 	for eventType, object := range map[string]string{
 		"charge.succeeded": "{}", "charge.refunded": "{}", "payment_intent.succeeded": "{}", "invoice.payment_succeeded": "{}", "customer.created": "{}",
-		"checkout.session.expired": "{}", "checkout.session.completed": `{"mode":"setup","payment_status":"no_payment_required","amount_total":null,"currency":null}`,
+		"checkout.session.expired": "{}", "checkout.session.completed": `{"mode":"setup","payment_status":"no_payment_required"}`,
 		"charge.failed": "{}", "payment_intent.payment_failed": "{}", "checkout.session.async_payment_failed": `{"mode":"subscription"}`,
 		"invoice.payment_failed": `{"id":"in_1","customer":"cus_1","billing_reason":"manual"}`,                                                                      // of another product
 		"invoice.paid":           `{"id":"in_1","billing_reason":"subscription_create","amount_paid":0,"total":0,"currency":"eur","lines":{"data":[{"amount":0}]}}`, // a trial
@@ -148,7 +148,8 @@ func TestFromStripe_EventsThatCannotBeUsed_HaveAProblem(t *testing.T) {
 		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "2025-02-24.acacia", Created: 1795000000, Object: []byte(refund)}, "refund", "2025-03-31.basil or a later one"},
 		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "latest", Created: 1795000000, Object: []byte(refund)}, "refund", "API version latest"},
 		{event("invoice.paid", strings.Replace(invoice, `"quantity":1`, `"quantity":1,"quantity_decimal":"1.5"`, 1)), "", "the quantity 1.5 of a line is not a whole number"},
-		{event("invoice.paid", strings.Replace(invoice, `"parent":{"subscription_item_details":{"proration":false}}`, `"parent":null`, 1)), "", "a line has no parent"},
+		{event("invoice.paid", strings.Replace(invoice, `"quantity":1`, `"quantity":2,"quantity_decimal":"3"`, 1)), "", "the quantity 3 of a line"},
+		{event("checkout.session.completed", strings.Replace(session, `"amount_total":4900`, `"amount_total":null`, 1)), "", "its amount_total is null"},
 		{billing.StripeEvent{ID: "", Type: "refund.created", APIVersion: billing.StripeVersion, Object: []byte(refund)}, "", "no usable id"},
 		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", Created: -1, APIVersion: billing.StripeVersion, Object: []byte(refund)}, "", "no usable time"},
 	} {
@@ -165,7 +166,7 @@ var releases = []string{"2025-03-31.basil", "2025-08-27.basil", "2025-10-29.clov
 	"2026-06-24.dahlia", "2026-08-26.dahlia", "2026-10-28.endive"}
 
 func TestFromStripe_EachVersionSinceBasil_IsRead(t *testing.T) {
-	withDecimals := strings.ReplaceAll(invoice, `"quantity":1`, `"quantity":1,"quantity_decimal":"1.000"`)
+	withDecimals := strings.ReplaceAll(invoice, `"quantity":1`, `"quantity":null,"quantity_decimal":"1.000"`)
 	for _, version := range releases {
 		objects := map[string]string{
 			"checkout.session.completed": session, "checkout.session.async_payment_failed": session, "invoice.paid": invoice,
@@ -198,7 +199,8 @@ func TestCheckEndpoint(t *testing.T) {
 		want    string
 	}{
 		{"2026-10-28.endive", sent, ""},
-		{"", []string{"*"}, ""},
+		{"2025-03-31.basil", []string{"*"}, ""},
+		{"", []string{"*"}, "the default of the Stripe account"},
 		{"2025-02-24.acacia", sent, "2025-03-31.basil or a later one"},
 		{"2026-10-28.endive", sent[1:], "does not send checkout.session.completed"},
 	} {
@@ -210,12 +212,17 @@ func TestCheckEndpoint(t *testing.T) {
 
 // A later version may rename a field. Its events must not be read as if the field were zero.
 func TestFromStripe_FieldIsMissing_ProblemNamesIt(t *testing.T) {
+	later := strings.NewReplacer(`"amount_paid"`, `"amount_remaining":0,"attempt_count":1,"amount_paid"`,
+		`"parent":{"subscription_item_details"`, `"parent":{"invoice_item_details":null,"subscription_item_details"`).Replace(invoice)
 	for eventType, c := range map[string]struct {
 		object string
 		fields []string
 	}{
-		"checkout.session.completed":    {session, []string{"mode", "payment_status", "amount_total", "currency"}},
-		"invoice.paid":                  {invoice, []string{"billing_reason", "amount_paid", "total", "currency", "lines"}},
+		"checkout.session.completed": {session, []string{"mode", "payment_status", "amount_total", "currency", "payment_intent",
+			"total_details", "metadata"}},
+		"invoice.paid": {later, []string{"billing_reason", "amount_paid", "total", "currency", "lines", "total_taxes", "parent",
+			"lines.has_more", "lines.data.amount", "lines.data.pricing", "lines.data.quantity",
+			"lines.data.parent.subscription_item_details", "lines.data.parent.invoice_item_details"}},
 		"invoice.payment_failed":        {invoice, []string{"billing_reason"}},
 		"invoice_payment.paid":          {invoicePayment, []string{"invoice", "payment"}},
 		"refund.created":                {refund, []string{"id", "amount", "currency", "status"}},
@@ -223,7 +230,12 @@ func TestFromStripe_FieldIsMissing_ProblemNamesIt(t *testing.T) {
 		"customer.subscription.updated": {subscription, []string{"id", "status", "customer", "items"}},
 	} {
 		for _, field := range c.fields {
-			e := event(eventType, strings.Replace(c.object, `"`+field+`":`, `"new_`+field+`":`, 1))
+			name := field[strings.LastIndexByte(field, '.')+1:]
+			object := []byte(strings.ReplaceAll(c.object, `"`+name+`":`, `"new_`+name+`":`))
+			if i := strings.LastIndex(c.object, `"`+name+`":`); strings.HasPrefix(field, "lines.data.") {
+				object = []byte(c.object[:i] + "\"new_" + c.object[i+1:])
+			}
+			e := event(eventType, string(object))
 			e.APIVersion = "2027-01-27.fennel"
 			if got, ok := billing.FromStripe(e); !ok || got.Kind != "" || !strings.Contains(got.Problem, "its field "+field+" is missing") {
 				t.Errorf("%s without %s becomes %+v, %t, want a problem that names the field", eventType, field, got, ok)

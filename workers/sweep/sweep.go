@@ -149,16 +149,16 @@ func (s *Sweeper) follow(ctx context.Context) error {
 			s.save(ctx)
 			saveAt = time.Now().Add(s.cfg.SaveEvery)
 		}
-		if !time.Now().Before(sweepAt) {
-			swept = swept || live || len(under.Events) > 0
-			sweepAt = time.Now().Add(s.cfg.Every)
-		}
-		if swept {
+		due := !time.Now().Before(sweepAt)
+		if swept || due && (live || len(under.Events) > 0) {
 			s.sweep(ctx)
 			if err := s.fold(&under); err != nil {
 				return err
 			}
 			s.metrics.note(s.open)
+		}
+		if due { // counted from the end of a sweep: one that takes longer than Every leaves time to read the log
+			sweepAt = time.Now().Add(s.cfg.Every)
 		}
 	}
 }

@@ -276,6 +276,26 @@ func TestOneStreamFails_OthersContinue(t *testing.T) {
 	}
 }
 
+// A sweep that takes longer than the pause between two of them must leave time to read the log.
+func TestSlowAccount_LaterHoldsAreReleased(t *testing.T) {
+	w := newWorld(t)
+	busy := w.holding(1)
+	w.pass(time.Hour)
+	watched := w.watched(func(what string) error {
+		if what != busy {
+			return nil
+		}
+		for begun := time.Now(); time.Since(begun) < 2*every; {
+		}
+		return errors.New("busy")
+	})
+	w.sweeper(sweep.Config{}, parts{accountWriter: watched})
+	w.sweptOver()
+	later := w.holding(1)
+	w.pass(time.Hour)
+	w.releasedOf(later)
+}
+
 // writtenUnchained writes an account with an overdue hold whose hashes do not match its content.
 func (w *world) writtenUnchained(id string) {
 	w.Helper()

@@ -30,8 +30,8 @@ func (a *API) routeLogos(r *mux.Router) {
 	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // without a domain, like the path with its slash
 }
 
-// Cache lifetimes of logos (docs/logos.md). If a key was sent but not used, the response depends on that key, so shared
-// caches must not store it and browsers keep it only briefly. Responses that may soon improve are not cached.
+// Cache lifetimes of logos (docs/logos.md). If a key was sent but not used, or the crawls of an address are used up,
+// the response depends on the caller, so shared caches must not store it and browsers keep it only briefly. Responses that may soon improve are not cached.
 var (
 	cacheLogo         = []string{"public, max-age=86400, s-maxage=604800, stale-while-revalidate=86400"}
 	cacheFallback     = []string{"public, max-age=900, s-maxage=3600"}
@@ -202,7 +202,7 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 		h["Cache-Control"] = cacheSoon
 	case found.crawl.Temporary(), found.early && p.Fallback != "":
 		h["Cache-Control"] = cacheNever
-	case who.KeyStatus != "", who.unkeyed && p.Fallback != "":
+	case who.KeyStatus != "", who.unkeyed && p.Fallback != "", found.crawl == lookup.CrawlShareUsedUp:
 		h["Cache-Control"] = cacheBesideStatus
 	case p.Fallback != "":
 		h["Cache-Control"] = cacheFallback

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"letterhead/commands"
@@ -227,7 +228,9 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 	u := &units{logger: s.config.Logger}
 	limits := q.limits
 	if !joins {
-		limits = append(limits, crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)}, q.share)
+		service := crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)}
+		// The share is first, so that an address that has used it up takes no unit of others.
+		limits = slices.Concat([]crawlLimit{q.share}, limits, []crawlLimit{service})
 	}
 	for _, limit := range limits {
 		counters, scope := s.counters, limit.key.Scope

@@ -39,12 +39,13 @@ type LogoCrawl string
 
 // Values of LogoCrawl.
 const (
-	NoCrawl      LogoCrawl = ""
-	CrawlEnded   LogoCrawl = "ended"
-	CrawlRuns    LogoCrawl = "runs"    // longer than the request waits, if it waits at all
-	CrawlLimited LogoCrawl = "limited" // limit exceeded, or too many waiting
-	CrawlFailed  LogoCrawl = "failed"  // starting or following it failed
-	CrawlUsedUp  LogoCrawl = "used-up" // the day's crawls for callers without a key, or the share of this one
+	NoCrawl          LogoCrawl = ""
+	CrawlEnded       LogoCrawl = "ended"
+	CrawlRuns        LogoCrawl = "runs"          // longer than the request waits, if it waits at all
+	CrawlLimited     LogoCrawl = "limited"       // limit exceeded, or too many waiting
+	CrawlFailed      LogoCrawl = "failed"        // starting or following it failed
+	CrawlUsedUp      LogoCrawl = "used-up"       // the day's crawls for callers without a key
+	CrawlShareUsedUp LogoCrawl = "share-used-up" // of these crawls, the share of this caller's address
 )
 
 // Temporary reports whether the next request may get a better answer, so that this one must not be cached.
@@ -140,7 +141,7 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 		s.noteUsedUp(ctx, q.KeylessCrawls)
 		return LogoAnswer{Crawl: CrawlUsedUp}, nil
 	case errors.Is(err, errShareUsedUp):
-		return LogoAnswer{Crawl: CrawlUsedUp}, nil
+		return LogoAnswer{Crawl: CrawlShareUsedUp}, nil
 	case errors.Is(err, ratelimit.ErrUnavailable):
 		return LogoAnswer{}, err
 	case errors.As(err, new(*LimitError)):

@@ -119,9 +119,9 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	if q.Aside {
 		leave() // the crawl is requested, but its outcome is not awaited
 	}
-	var share crawlLimit
+	var share []crawlLimit
 	if q.KeylessShare > 0 {
-		share = crawlLimit{key: ratelimit.Key{Scope: scopeKeylessShares, ID: q.Address}, max: q.KeylessShare}
+		share = []crawlLimit{{key: ratelimit.Key{Scope: scopeKeylessShares, ID: q.Address}, max: q.KeylessShare}}
 	}
 	known, err := s.crawl(outcome, waiting, crawlQuery{
 		request: q.Request, domain: q.Domain, cause: brand.CauseLogo, keyless: q.KeylessCrawls, share: share,

@@ -138,7 +138,10 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	case ctx.Err() != nil: // the caller left
 		return LogoAnswer{}, ctx.Err()
 	case errors.Is(err, commands.ErrQuotaExceeded):
-		s.noteUsedUp(ctx, q.KeylessCrawls)
+		if day := dayOf(s.config.Now()); s.usedUp.Swap(day) != day {
+			s.config.Logger.WarnContext(ctx, "the crawls of unknown domains for requests without a key are used up until midnight UTC",
+				slog.Int64("limit", q.KeylessCrawls))
+		}
 		return LogoAnswer{Crawl: CrawlUsedUp}, nil
 	case errors.Is(err, errShareUsedUp):
 		return LogoAnswer{Crawl: CrawlShareUsedUp}, nil
@@ -164,11 +167,3 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 
 // dayOf returns the day of a time, UTC, since 1970.
 func dayOf(t time.Time) int64 { return t.Unix() / int64(24*time.Hour/time.Second) }
-
-// noteUsedUp logs once a day that the crawls for callers without a key are used up.
-func (s *Service) noteUsedUp(ctx context.Context, limit int64) {
-	if day := dayOf(s.config.Now()); s.usedUp.Swap(day) != day {
-		s.config.Logger.WarnContext(ctx, "the crawls of unknown domains for requests without a key are used up until midnight UTC",
-			slog.Int64("limit", limit))
-	}
-}

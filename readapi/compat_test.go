@@ -228,6 +228,20 @@ func TestProfiles_Corpus_AnswersAsTheServices(t *testing.T) {
 	}
 }
 
+func TestProfiles_PathsOfTheAPI_AreNoNamesAtBrandfetch(t *testing.T) {
+	t.Parallel()
+	s := start(t, onProfiles)
+	for _, route := range append(testmust.Get(s.api.Routes())(t), "/healthz", "/readyz", "/metrics", "/static/", "/dashboard") {
+		first, _, _ := strings.Cut(route[1:], "/")
+		if first == "" || strings.ContainsAny(first, ".{") {
+			continue
+		}
+		if a := s.sendTo("brands.example.com", http.MethodGet, "/compat/brandfetch/"+first, nil); a.status != http.StatusBadRequest {
+			t.Errorf("%s: %d, want 400", first, a.status)
+		}
+	}
+}
+
 func TestProfiles_LogoDevNamesAndSearch_AreSearchedWithAKey(t *testing.T) {
 	t.Parallel()
 	s := start(t, onProfiles)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -111,7 +112,7 @@ func (x *exchange) want(page string) bool {
 func (x *exchange) wanted() string {
 	page, err := url.QueryUnescape(x.wantedCookie().Token(x.Request))
 	u, parsed := url.ParseRequestURI(page)
-	if err != nil || parsed != nil || u.Host != "" || u.Scheme != "" {
+	if err != nil || parsed != nil || u.Host != "" || u.Scheme != "" || path.Clean("/"+u.Path) != u.Path {
 		return ""
 	}
 	return u.RequestURI()
@@ -120,7 +121,8 @@ func (x *exchange) wanted() string {
 // showSignInFor answers a request of a page that needs a session with how to get one.
 func (x *exchange) showSignInFor(p *problem) error {
 	v := signInView{Problem: p, Mails: x.Sessions.MailsLinks()}
-	if x.Request.Method == http.MethodGet && x.Request.Header.Get("HX-Request") == "" {
+	last := path.Base(x.Request.URL.Path) // a proof is a download
+	if x.Request.Method == http.MethodGet && x.Request.Header.Get("HX-Request") == "" && last != "sign-out" && last != "proof" {
 		v.Back = x.want(strings.TrimPrefix(x.Request.URL.RequestURI(), "/dashboard"))
 	}
 	return x.show(p.Status, "signin", view{Title: p.Title, Page: v})

@@ -125,7 +125,6 @@ func (x *exchange) drawUnnamed(ctx context.Context, name string, o logo.Options)
 	if err != nil {
 		return err
 	}
-	x.noteLogo(image, found, logoCaller{})
 	return x.sendImage(image, found, o, logoCaller{})
 }
 

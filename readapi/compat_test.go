@@ -185,6 +185,10 @@ var corpus = []struct {
 	{"brandfetch", "localhost/icon.png", 200, "png", -1},
 	{"brandfetch", "domain/nas", 200, "webp", -1},
 	{"brandfetch", "nas/fallback/404", 404, "webp", -1},
+	{"brandfetch", "Symbol", 400, "plain", 0},
+	{"brandfetch", "logo", 400, "plain", 0},
+	{"brandfetch", "healthz", 400, "plain", 0},
+	{"brandfetch", "v1/brands/acme.com", 400, "plain", 0},
 	{"brandfetch", "nas/icon/nonsense", 400, "plain", 0},
 	{"brandfetch", "acme..com/icon.png", 400, "plain", 0},
 	{"brandfetch", "nas.local/type/fallback", 400, "plain", 0},
@@ -220,6 +224,20 @@ func TestProfiles_Corpus_AnswersAsTheServices(t *testing.T) {
 			if head.status != a.status || head.header.Get("Content-Type") != a.header.Get("Content-Type") {
 				t.Errorf("HEAD %s: %d, %v", name, head.status, head.header)
 			}
+		}
+	}
+}
+
+func TestProfiles_PathsOfTheAPI_AreNoNamesAtBrandfetch(t *testing.T) {
+	t.Parallel()
+	s := start(t, onProfiles)
+	for _, route := range append(testmust.Get(s.api.Routes())(t), "/healthz", "/readyz", "/metrics", "/static/", "/dashboard") {
+		first, _, _ := strings.Cut(route[1:], "/")
+		if first == "" || strings.ContainsAny(first, ".{") {
+			continue
+		}
+		if a := s.sendTo("brands.example.com", http.MethodGet, "/compat/brandfetch/"+first, nil); a.status != http.StatusBadRequest {
+			t.Errorf("%s: %d, want 400", first, a.status)
 		}
 	}
 }

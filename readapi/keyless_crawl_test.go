@@ -77,11 +77,11 @@ func TestProfiles_KeylessCrawls_OneAddressCausesAQuarter(t *testing.T) {
 		}
 		from("203.0.113.1", "a1.com", soonKept)
 		from("203.0.113.1", "a2.com", soonKept)
-		from("203.0.113.1", "a3.com", fallbackKept)
+		from("203.0.113.1", "a3.com", besideStatus)
 		from("203.0.113.1", "a1.com", soonKept) // its crawl runs, and costs no more
 		from("2001:db8::1", "b1.com", soonKept)
 		from("2001:db8::2", "b2.com", soonKept)
-		from("2001:db8::ffff:3", "b3.com", fallbackKept)
+		from("2001:db8::ffff:3", "b3.com", besideStatus)
 		from("2001:db8:0:1::1", "b4.com", soonKept)
 		if strings.Contains(s.logs.all(), "requests without a key are used up") {
 			s.t.Error("the day's crawls are reported as used up")
@@ -125,5 +125,20 @@ func TestProfiles_KeylessCrawls_LimitsOfTheMinuteComeFirst(t *testing.T) {
 		s.atOnce("/compat/clearbit/third.com?key="+c.publishable, http.StatusNotFound, soonKept) // with the unit that was given back
 		time.Sleep(3 * time.Second)
 		s.atOnce("/compat/clearbit/third.com", http.StatusOK, logoKept)
+	}, onProfiles, func(set *setup) {
+		set.config.KeylessCrawls, set.config.CrawlsPerMinute = 1, 1
+		set.config.UnlimitedLogos = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+	})
+}
+
+func TestProfiles_KeylessCrawls_ShareComesBeforeLimitsOfAll(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *service) {
+		s.finding("first.com", 2*time.Second)
+		s.atOnce("/compat/clearbit/first.com", http.StatusNotFound, soonKept)
+		s.atOnce("/compat/clearbit/second.com", http.StatusNotFound, besideStatus)
+		if logs := s.logs.all(); !strings.Contains(logs, `"crawl":"share-used-up"`) || strings.Contains(logs, `"crawl":"limited"`) {
+			s.t.Error("the limit of the minute was asked before the share of the address")
+		}
 	}, onProfiles, func(set *setup) { set.config.KeylessCrawls, set.config.CrawlsPerMinute = 1, 1 })
 }

@@ -30,8 +30,8 @@ func (a *API) routeLogos(r *mux.Router) {
 	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // without a domain, like the path with its slash
 }
 
-// Cache lifetimes of logos (docs/logos.md). If a key was sent but not used, the response depends on that key, so shared
-// caches must not store it and browsers keep it only briefly. Responses that may soon improve are not cached.
+// Cache lifetimes of logos (docs/logos.md). If a key was sent but not used, or the crawls of an address are used up,
+// the response depends on the caller, so shared caches must not store it and browsers keep it only briefly. Responses that may soon improve are not cached.
 var (
 	cacheLogo         = []string{"public, max-age=86400, s-maxage=604800, stale-while-revalidate=86400"}
 	cacheFallback     = []string{"public, max-age=900, s-maxage=3600"}
@@ -126,15 +126,13 @@ func (x *exchange) drawLogo(
 	} else if !answer.Looks.Restricted { // a restricted brand is drawn like an unknown one
 		found.Name, found.Logos = answer.Looks.Name, answer.Looks.Logos
 	}
-	drawCtx := quick
 	if found.crawl != lookup.NoCrawl {
-		drawCtx = whole
+		quick = whole
 	}
-	image, err := x.api.Logos.Draw(drawCtx, found.Brand, options)
+	image, err := x.api.Logos.Draw(quick, found.Brand, options)
 	if err != nil {
 		return err
 	}
-	x.noteLogo(image, found, who)
 	return x.sendImage(image, found, options, who)
 }
 
@@ -166,7 +164,7 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 	case named.Kind != logo.Domain:
 	case published:
 		id, err = brand.ParseIdentifier(named.Name)
-		if logo.IsLocal(named.Name) && (strings.ContainsAny(named.Name, ".[") || err != nil && isLabel(named.Name)) {
+		if logo.IsLocal(named.Name) && (strings.ContainsAny(named.Name, ".[") || err != nil && isLabel(strings.ToLower(named.Name))) {
 			return named, brand.Identifier{}, o, false, nil
 		}
 	default:
@@ -176,15 +174,17 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 	return named, id, o, true, err
 }
 
-// isLabel reports whether text without a dot can be the name of a host.
+// isLabel reports whether text without a dot can be the name of a host, and is no path of the other host or type.
 func isLabel(text string) bool {
-	return text != "" && strings.Trim(strings.ToLower(text), labelBytes) == ""
+	return text != "" && strings.Trim(text, labelBytes) == "" && !strings.Contains(noLabels, " "+text+" ")
 }
 
 const labelBytes = "abcdefghijklmnopqrstuvwxyz0123456789-_"
+const noLabels = " billing bot brands cdn compat dashboard docs healthz icon logo mcp metrics readyz static suggest symbol v1 v2 "
 
 // sendImage answers with an image, or with 304 if the caller has it.
 func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who logoCaller) error {
+	x.noteLogo(p, found, who)
 	h := x.Header()
 	h["Cross-Origin-Resource-Policy"] = assetResource
 	h["Content-Security-Policy"] = imagePolicy
@@ -202,7 +202,7 @@ func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who 
 		h["Cache-Control"] = cacheSoon
 	case found.crawl.Temporary(), found.early && p.Fallback != "":
 		h["Cache-Control"] = cacheNever
-	case who.KeyStatus != "", who.unkeyed && p.Fallback != "":
+	case who.KeyStatus != "", who.unkeyed && p.Fallback != "", found.crawl == lookup.CrawlShareUsedUp:
 		h["Cache-Control"] = cacheBesideStatus
 	case p.Fallback != "":
 		h["Cache-Control"] = cacheFallback

@@ -42,14 +42,10 @@ func parseSearch(rawQuery string) (q string, limit int, problem *Problem) {
 	case !present || q == "":
 		return "", 0, web.Invalid("The parameter q is missing. Send a company name or domain, for example ?q=acme.")
 	}
-	if problem := checkSearchText("The parameter q", q); problem != nil {
-		return "", 0, problem
+	if problem = checkSearchText("The parameter q", q); problem == nil {
+		limit, problem = parseLimit(rawQuery, defaultSearchLimit, maxSearchLimit)
 	}
-	limit, problem = parseLimit(rawQuery, defaultSearchLimit, maxSearchLimit)
-	if problem != nil {
-		return "", 0, problem
-	}
-	return q, limit, nil
+	return q, limit, problem
 }
 
 // checkSearchText checks a search text; where names its parameter in rejections.
@@ -66,11 +62,8 @@ func checkSearchText(where, text string) *Problem {
 // parseLimit reads ?limit, which is at least 1.
 func parseLimit(rawQuery string, byDefault, most int) (int, *Problem) {
 	value, present, problem := web.QueryValue(rawQuery, "limit")
-	if problem != nil {
-		return 0, problem
-	}
-	if !present {
-		return byDefault, nil
+	if problem != nil || !present {
+		return byDefault, problem
 	}
 	limit, ok := plainInteger(value)
 	if !ok || limit < minLimit || limit > most {

@@ -47,7 +47,7 @@ func TestParseSearch_EachParameter_IsChecked(t *testing.T) {
 		{"q=a&limit=99999999999999999999", "", 0, false},
 	} {
 		q, limit, problem := parseSearch(c.query)
-		if (problem == nil) != c.ok || q != c.q || limit != c.limit {
+		if (problem == nil) != c.ok || c.ok && (q != c.q || limit != c.limit) {
 			t.Errorf("%q: q %q limit %d problem %v", c.query, q, limit, problem)
 		}
 		if problem != nil && (problem.Status != 400 || problem.Code != CodeInvalidRequest) {

@@ -51,7 +51,7 @@ func demoCommand(e *environment) *cobra.Command {
 		signal.Ignore(syscall.SIGPIPE)
 		const prefix = "letterhead-demo-"
 		if err := disk.RemoveLeft(os.TempDir(), prefix); err != nil { // of demonstrations that were killed
-			return err
+			fmt.Fprintln(e.stderr, "warning:", err)
 		}
 		folder, err := disk.NewTempFolder(os.TempDir(), prefix)
 		if err != nil {

@@ -53,6 +53,7 @@ installed() {
 # serve ROOT starts the service as the unit does, waits for the first logo, backs up, and stops it.
 serve() {
   local begun port=18080
+  rm -f "$work/headers" "$work/logo" # of the run before
   begun=$(date +%s.%N)
   chroot --userspec=letterhead:letterhead "$1" /usr/bin/env -i HOME=/var/lib/letterhead LETTERHEAD_DATA=/var/lib/letterhead \
     LETTERHEAD_REFRESH=off LETTERHEAD_LISTEN=127.0.0.1:$port LETTERHEAD_ADMIN_LISTEN=off /usr/bin/letterhead serve >"$work/log" 2>&1 &
@@ -63,7 +64,7 @@ serve() {
     kill -0 "$server" 2>/dev/null || { cat "$work/log"; fail "the service has ended"; }
     sleep 0.1
   done
-  grep -qi '^x-logo-source: logo' "$work/headers" || { cat "$work/log"; fail "no logo within 60 s"; }
+  grep -qis '^x-logo-source: logo' "$work/headers" || { cat "$work/log"; fail "no logo within 60 s"; }
   echo "first logo after $(awk "BEGIN { printf \"%.1f\", $(date +%s.%N) - $begun }") s"
   chroot --userspec=letterhead:letterhead "$1" /usr/bin/letterhead backup /var/backups/letterhead --data /var/lib/letterhead >/dev/null 2>&1 || fail "the backup fails"
   kill -TERM "$server"; wait "$server" || fail "the service ends with an error"

@@ -428,7 +428,7 @@ func Settings() []Setting {
 			networks(func(c *Config) *[]netip.Prefix { return &c.UnlimitedLogos })},
 		{
 			"LETTERHEAD_KEYLESS_CRAWLS", "0", "",
-			"crawls of unknown domains in a day (UTC) for all requests without a key together, in the forms of other services, at most a quarter of them for one address; 0 = none",
+			"crawls of unknown domains in a day (UTC) for all requests without a key together, in the forms of other services, at each node at most a quarter of them, but at least one, for one address, where those behind a proxy not in LETTERHEAD_TRUSTED_PROXIES count as one; 0 = none",
 			number(0, 1_000_000, func(c *Config) *int { return &c.KeylessCrawls }),
 		},
 		{

@@ -113,11 +113,15 @@ func NewTempFolder(parent, prefix string) (*TempFolder, error) {
 	return f, nil
 }
 
-// Remove deletes the folder with everything in it.
-func (f *TempFolder) Remove() error { return errors.Join(os.RemoveAll(f.Path), f.lock.Close()) }
+// Remove deletes the folder with everything in it. Windows, which deletes no open file, keeps the lock at first;
+// elsewhere it must be deleted before it is released, or NewTempFolder could take it.
+func (f *TempFolder) Remove() error {
+	_ = os.RemoveAll(f.Path)
+	return errors.Join(f.lock.Close(), os.RemoveAll(f.Path))
+}
 
 // RemoveLeft deletes the folders of NewTempFolder that processes left when they were killed, but none that is in use or
-// that this process may not lock, such as another person's.
+// that another user owns or may enter.
 func RemoveLeft(parent, prefix string) error {
 	left, err := os.ReadDir(parent)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,14 +129,17 @@ func RemoveLeft(parent, prefix string) error {
 	}
 	errs := []error{err}
 	for _, record := range left {
-		if !record.IsDir() || !strings.HasPrefix(record.Name(), prefix) {
+		folder := filepath.Join(parent, record.Name())
+		if !record.IsDir() || !strings.HasPrefix(record.Name(), prefix) || !private(folder) {
 			continue
 		}
-		folder := filepath.Join(parent, record.Name())
 		// Without O_CREATE: a folder that has no lock yet is not touched.
-		lock := flock.New(filepath.Join(folder, tempLock), flock.SetFlag(os.O_RDWR))
-		if ok, err := lock.TryLock(); err == nil && ok {
-			errs = append(errs, os.RemoveAll(folder), lock.Close())
+		f := TempFolder{folder, flock.New(filepath.Join(folder, tempLock), flock.SetFlag(os.O_RDWR))}
+		if file, err := os.Lstat(f.lock.Path()); err != nil || !file.Mode().IsRegular() {
+			continue
+		}
+		if ok, err := f.lock.TryLock(); err == nil && ok {
+			errs = append(errs, f.Remove())
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

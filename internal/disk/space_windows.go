@@ -13,3 +13,5 @@ func space(path string) (Space, error) {
 	}
 	return Space{Free: int64(free), Size: int64(size)}, nil
 }
+
+func private(string) bool { return true } // each user has temporary folders of their own

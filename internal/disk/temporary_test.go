@@ -3,6 +3,7 @@ package disk_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"letterhead/internal/disk"
@@ -21,12 +22,25 @@ func TestRemoveLeft_FoldersInUseAndOthers_Stay(t *testing.T) {
 	}
 	testmust.Succeed(t, os.WriteFile(filepath.Join(parent, "demo-file"), nil, 0o600))
 	testmust.Succeed(t, os.Symlink(outside, filepath.Join(parent, "demo-link")))
+	kept := []string{used.Path}
+	linked := filepath.Join(parent, "demo-linked-lock")
+	testmust.Succeed(t, os.Mkdir(linked, 0o700))
+	testmust.Succeed(t, os.Symlink(filepath.Join(outside, "lock"), filepath.Join(linked, "lock")))
+	kept = append(kept, linked)
+	if runtime.GOOS != "windows" { // which has no such modes
+		shared := filepath.Join(parent, "demo-shared")
+		testmust.Succeed(t, os.Mkdir(shared, 0o700))
+		testmust.Succeed(t, os.WriteFile(filepath.Join(shared, "lock"), nil, 0o600))
+		testmust.Succeed(t, os.Chmod(shared, 0o710))
+		kept = append(kept, shared)
+	}
 	testmust.Succeed(t, disk.RemoveLeft(parent, "demo-"))
 	if _, err := os.Stat(filepath.Join(parent, "demo-left")); !os.IsNotExist(err) {
 		t.Errorf("the folder that was left: %v, want that it does not exist", err)
 	}
-	for _, kept := range []string{used.Path, filepath.Join(parent, "demo-without-lock"), filepath.Join(parent, "other-left"), filepath.Join(parent, "demo-file"), filepath.Join(parent, "demo-link"), filepath.Join(outside, "lock")} {
-		if _, err := os.Lstat(kept); err != nil {
+	kept = append(kept, filepath.Join(parent, "demo-without-lock"), filepath.Join(parent, "other-left"), filepath.Join(parent, "demo-file"), filepath.Join(parent, "demo-link"), filepath.Join(outside, "lock"))
+	for _, name := range kept {
+		if _, err := os.Lstat(name); err != nil {
 			t.Error(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"letterhead/commands"
@@ -39,7 +40,7 @@ type crawlQuery struct {
 	cause   string       // brand.CauseLookup …
 	limits  []crawlLimit // of the caller
 	keyless int64        // limit of the day's crawls for callers without a key; 0 for one with a key
-	share   crawlLimit   // of these crawls, in a day, for the caller's address; zero = none
+	share   []crawlLimit // of these crawls, in a day, for the caller's address, if it has one
 }
 
 // crawl returns the record in the brand's stream if only the index lags, or else the result of a running crawl or a new
@@ -227,14 +228,13 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 	u := &units{logger: s.config.Logger}
 	limits := q.limits
 	if !joins {
-		limits = append(limits, crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)}, q.share)
+		// The share is first, so that an address that has used it up takes no unit of others.
+		limits = append(slices.Concat(q.share, limits), crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)})
 	}
 	for _, limit := range limits {
 		counters, scope := s.counters, limit.key.Scope
 		if scope == scopeKeylessShares {
 			counters = s.shares
-		} else if scope == "" {
-			continue // no share
 		}
 		decision, err := counters.Take(ctx, limit.key, 1, limit.max)
 		switch {

@@ -39,12 +39,13 @@ type LogoCrawl string
 
 // Values of LogoCrawl.
 const (
-	NoCrawl      LogoCrawl = ""
-	CrawlEnded   LogoCrawl = "ended"
-	CrawlRuns    LogoCrawl = "runs"    // longer than the request waits, if it waits at all
-	CrawlLimited LogoCrawl = "limited" // limit exceeded, or too many waiting
-	CrawlFailed  LogoCrawl = "failed"  // starting or following it failed
-	CrawlUsedUp  LogoCrawl = "used-up" // the day's crawls for callers without a key, or the share of this one
+	NoCrawl          LogoCrawl = ""
+	CrawlEnded       LogoCrawl = "ended"
+	CrawlRuns        LogoCrawl = "runs"          // longer than the request waits, if it waits at all
+	CrawlLimited     LogoCrawl = "limited"       // limit exceeded, or too many waiting
+	CrawlFailed      LogoCrawl = "failed"        // starting or following it failed
+	CrawlUsedUp      LogoCrawl = "used-up"       // the day's crawls for callers without a key
+	CrawlShareUsedUp LogoCrawl = "share-used-up" // of these crawls, the share of this caller's address
 )
 
 // Temporary reports whether the next request may get a better answer, so that this one must not be cached.
@@ -118,9 +119,9 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	if q.Aside {
 		leave() // the crawl is requested, but its outcome is not awaited
 	}
-	var share crawlLimit
+	var share []crawlLimit
 	if q.KeylessShare > 0 {
-		share = crawlLimit{key: ratelimit.Key{Scope: scopeKeylessShares, ID: q.Address}, max: q.KeylessShare}
+		share = []crawlLimit{{key: ratelimit.Key{Scope: scopeKeylessShares, ID: q.Address}, max: q.KeylessShare}}
 	}
 	known, err := s.crawl(outcome, waiting, crawlQuery{
 		request: q.Request, domain: q.Domain, cause: brand.CauseLogo, keyless: q.KeylessCrawls, share: share,
@@ -137,10 +138,13 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 	case ctx.Err() != nil: // the caller left
 		return LogoAnswer{}, ctx.Err()
 	case errors.Is(err, commands.ErrQuotaExceeded):
-		s.noteUsedUp(ctx, q.KeylessCrawls)
+		if day := dayOf(s.config.Now()); s.usedUp.Swap(day) != day {
+			s.config.Logger.WarnContext(ctx, "the crawls of unknown domains for requests without a key are used up until midnight UTC",
+				slog.Int64("limit", q.KeylessCrawls))
+		}
 		return LogoAnswer{Crawl: CrawlUsedUp}, nil
 	case errors.Is(err, errShareUsedUp):
-		return LogoAnswer{Crawl: CrawlUsedUp}, nil
+		return LogoAnswer{Crawl: CrawlShareUsedUp}, nil
 	case errors.Is(err, ratelimit.ErrUnavailable):
 		return LogoAnswer{}, err
 	case errors.As(err, new(*LimitError)):
@@ -163,11 +167,3 @@ func (s *Service) liveLogo(ctx context.Context, q LogoQuery) (LogoAnswer, error)
 
 // dayOf returns the day of a time, UTC, since 1970.
 func dayOf(t time.Time) int64 { return t.Unix() / int64(24*time.Hour/time.Second) }
-
-// noteUsedUp logs once a day that the crawls for callers without a key are used up.
-func (s *Service) noteUsedUp(ctx context.Context, limit int64) {
-	if day := dayOf(s.config.Now()); s.usedUp.Swap(day) != day {
-		s.config.Logger.WarnContext(ctx, "the crawls of unknown domains for requests without a key are used up until midnight UTC",
-			slog.Int64("limit", limit))
-	}
-}

@@ -55,7 +55,7 @@ type Service struct {
 	counters ratelimit.Counters
 	keyless  Keyless
 	shares   ratelimit.Counters              // of addresses in the day's crawls for callers without a key
-	usedUp   atomic.Int64                    // the last day, since 1970, on which noteUsedUp logged
+	usedUp   atomic.Int64                    // the last day, since 1970, on which used-up crawls were logged
 	caughtUp func(ctx context.Context) error // nil if there are no other nodes
 
 	domains  keyLocks // domains whose crawl is being decided

@@ -8,6 +8,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
+	"letterhead/faults"
 	"letterhead/projections/accounts"
 	"letterhead/projections/actions"
 	"letterhead/projections/failures"
@@ -18,7 +19,7 @@ func (x *exchange) listActions() error {
 	q := x.query("actor", "stream", "from", "to", "limit", "cursor")
 	f, limit, before := actions.Filter{Actor: q.text("actor"), Stream: q.text("stream")}, q.limit(), q.before()
 	f.From, f.Until = q.period()
-	if err := x.read(q, actions.Name, accounts.Name); err != nil {
+	if err := x.read(q, actions.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Actions.List(x.ctx, f, before, limit+1)
@@ -69,14 +70,20 @@ func actorNames[T any](x *exchange, rows []T, actor func(*T) string) map[string]
 	return actors
 }
 
-// accountNames returns the names of the accounts that some ids have, by these.
+// accountNames returns the names of the accounts that some ids have, by these; none while the accounts are not ready.
 func (x *exchange) accountNames(ids []string) (map[string]string, error) {
 	keys := make([]any, len(ids))
 	for i, id := range ids {
 		keys[i] = id
 	}
-	known, err := x.api.Accounts.Find(x.ctx, keys)
-	if err != nil {
+	err := x.folded(accounts.Name)
+	var known map[string]*accounts.Account
+	if err == nil {
+		known, err = x.api.Accounts.Find(x.ctx, keys)
+	}
+	if faults.NotReady(err) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	var rows []accounts.Account
@@ -96,7 +103,8 @@ func (x *exchange) accountNames(ids []string) (map[string]string, error) {
 // listFailures answers GET /admin/crawls/failures, the newest first.
 func (x *exchange) listFailures() error {
 	q := x.query("outcome", "domain", "from", "to", "limit", "cursor")
-	f := failures.Filter{Outcome: q.oneOf("outcome", brand.Failures...), Domain: q.domain()}
+	f := failures.Filter{Outcome: q.oneOf("outcome", brand.Failures...)}
+	f.Domain, f.DomainPart = q.domain()
 	f.From, f.Until = q.period()
 	limit, before := q.limit(), q.before()
 	if err := x.read(q, failures.Name); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 const (
 	// fileRows is the number of rows that a file of a listing reads at a time.
-	fileRows = 1_000
+	fileRows = maxLimit
 	// writeWithin limits the time in which a client takes so many rows.
 	writeWithin = 30 * time.Second
 )
@@ -25,13 +26,20 @@ const (
 // the cursor on, which is sent while they are read. Its columns are paths of values in a row.
 func listed(rows string, columns []string, serve func(*exchange) error) func(*exchange) error {
 	return func(x *exchange) error {
-		query := x.request.URL.Query()
+		query, err := url.ParseQuery(x.request.URL.RawQuery)
+		if err != nil {
+			return errQuery
+		}
 		format := query.Get("format")
 		if !query.Has("format") {
 			return serve(x)
 		}
 		if format != "csv" || len(query["format"]) > 1 {
 			return invalid("The parameter format is csv, or left out for JSON.")
+		}
+		q := parameters{values: query, local: x.local}
+		if q.limit(); q.err != nil {
+			return q.err
 		}
 		query.Del("format")
 		query.Set("limit", strconv.Itoa(fileRows))
@@ -44,6 +52,8 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 			} else if err != nil {
 				return err
 			}
+			to := http.NewResponseController(x.ResponseWriter)
+			_ = to.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer in this process has none
 			if !begun {
 				x.Header().Set("Content-Type", "text/csv; charset=utf-8")
 				x.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s.csv"`, rows))
@@ -57,8 +67,6 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 				}
 				_ = w.Write(cells)
 			}
-			to := http.NewResponseController(x.ResponseWriter)
-			_ = to.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer in this process has none
 			if w.Flush(); w.Error() != nil || next == "" {
 				return nil // after an error, the client has left
 			}
@@ -68,7 +76,8 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 	}
 }
 
-// part returns the rows of a page of a listing, and the cursor of the next one.
+// part returns the rows of a page of a listing, and the cursor of the next one. It fails if the page has neither all rows
+// nor a cursor.
 func (x *exchange) part(serve func(*exchange) error, query, rows string) (part []map[string]any, next string,
 	err error) {
 	answer, inner := web.NewAnswer(), *x
@@ -89,6 +98,16 @@ func (x *exchange) part(serve func(*exchange) error, query, rows string) (part [
 		d := json.NewDecoder(bytes.NewReader(body[rows]))
 		d.UseNumber()
 		err = d.Decode(&part)
+	}
+	var whole struct {
+		More  bool
+		Total int
+	}
+	if err == nil {
+		err = json.Unmarshal(answer.Body.Bytes(), &whole)
+	}
+	if err == nil && next == "" && (whole.More || whole.Total > len(part)) {
+		err = invalid("A file of this listing has at most %d rows, and there may be more. Send a narrower filter.", fileRows)
 	}
 	return part, next, err
 }

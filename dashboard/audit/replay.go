@@ -321,7 +321,9 @@ func (a *Auditor) listEvents(ctx context.Context, v *Replay, r *replay) error {
 		if err != nil {
 			return err
 		}
-		entries = append(entries, r.entry(&e.Recorded, body))
+		entry := r.entry(&e.Recorded, body)
+		entry.Note = "" // customers see the page, too
+		entries = append(entries, entry)
 	}
 	lines, err := ledger.Lines(ctx, a.Names, entries)
 	if err != nil {

@@ -74,10 +74,11 @@ func lineOf(e *Entry, keyName string) Line {
 		l.What = "Hold released"
 		detail(numberOf(-e.Held))
 	case eventschemas.ChargeReversed{}.EventType():
-		if l.What = "Charge returned"; e.Reason == account.ReasonClientGone {
+		l.What = "Charge returned"
+		if e.Reason == account.ReasonClientGone {
 			detail("the client had left before the answer")
-		} else if detail("by the operator"); e.Reason != account.ReasonOperator {
-			detail(e.Reason)
+		} else {
+			detail("by the operator", e.Note)
 		}
 	case eventschemas.ChargeKept{}.EventType():
 		l.What = "Answer sent again"

@@ -26,18 +26,15 @@ func (x *exchange) listActions() error {
 	if err != nil {
 		return err
 	}
-	named, subjects := make([]Action, len(rows)), make([]string, len(rows))
-	names := actorNames(x, rows, func(a *actions.Action) string { return a.Actor })
-	for i, a := range rows {
-		subjects[i], _ = strings.CutPrefix(a.Stream, account.StreamPrefix)
-		named[i] = Action{Action: a, What: Words(a.Type), ActorName: names[a.Actor]}
-	}
-	accountNames, err := x.accountNames(subjects)
+	subject := func(a *actions.Action) string { return strings.TrimPrefix(a.Stream, account.StreamPrefix) }
+	accountNames, err := accountNames(x, rows, subject)
 	if err != nil {
 		return err
 	}
-	for i := range named {
-		named[i].AccountName = accountNames[subjects[i]]
+	named := make([]Action, len(rows))
+	names := actorNames(x, rows, func(a *actions.Action) string { return a.Actor })
+	for i, a := range rows {
+		named[i] = Action{a, Words(a.Type), names[a.Actor], accountNames[subject(&a)]}
 	}
 	return x.answer(http.StatusOK,
 		pageBefore("actions", named, limit, func(a *Action) uint64 { return a.Position }))
@@ -70,31 +67,29 @@ func actorNames[T any](x *exchange, rows []T, actor func(*T) string) map[string]
 	return actors
 }
 
-// accountNames returns the names of the accounts that some ids have, by these; none while the accounts are not ready.
-func (x *exchange) accountNames(ids []string) (map[string]string, error) {
-	keys := make([]any, len(ids))
-	for i, id := range ids {
-		keys[i] = id
+// accountNames returns the names of the accounts of some rows, by their ids; none while the accounts are not ready.
+func accountNames[T any](x *exchange, rows []T, account func(*T) string) (map[string]string, error) {
+	keys := make([]any, len(rows))
+	for i := range rows {
+		keys[i] = account(&rows[i])
 	}
 	err := x.folded(accounts.Name)
 	var known map[string]*accounts.Account
 	if err == nil {
 		known, err = x.api.Accounts.Find(x.ctx, keys)
 	}
-	if faults.NotReady(err) {
-		return nil, nil
-	} else if err != nil {
+	if err != nil && !faults.NotReady(err) {
 		return nil, err
 	}
-	var rows []accounts.Account
+	var found []accounts.Account
 	for id, a := range known {
 		if id == a.ID {
-			rows = append(rows, *a)
+			found = append(found, *a)
 		}
 	}
-	held, err := x.names(rows)
+	held, err := x.names(found)
 	names := map[string]string{}
-	for _, a := range rows {
+	for _, a := range found {
 		names[a.ID] = held[a.Holder]
 	}
 	return names, err

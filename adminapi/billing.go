@@ -65,11 +65,7 @@ func (x *exchange) listInbox() error {
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].AccountID
-	}
-	names, err := x.accountNames(ids)
+	names, err := accountNames(x, rows, func(r *inbox.Report) string { return r.AccountID })
 	shown := make([]Report, len(rows))
 	for i, r := range rows {
 		shown[i] = Report{r, names[r.AccountID]}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,11 +32,10 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 		if err != nil {
 			return errQuery
 		}
-		format := query.Get("format")
 		if !query.Has("format") {
 			return serve(x)
 		}
-		if format != "csv" || len(query["format"]) > 1 {
+		if !slices.Equal(query["format"], []string{"csv"}) {
 			return invalid("The parameter format is csv, or left out for JSON.")
 		}
 		q := parameters{values: query, local: x.local}
@@ -78,8 +79,7 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 
 // part returns the rows of a page of a listing, and the cursor of the next one. It fails if the page has neither all rows
 // nor a cursor.
-func (x *exchange) part(serve func(*exchange) error, query, rows string) (part []map[string]any, next string,
-	err error) {
+func (x *exchange) part(serve func(*exchange) error, query, rows string) (part []map[string]any, _ string, err error) {
 	answer, inner := web.NewAnswer(), *x
 	inner.Exchange = web.Exchange{ResponseWriter: answer, ID: x.ID}
 	inner.request = x.request.Clone(x.ctx)
@@ -90,26 +90,20 @@ func (x *exchange) part(serve func(*exchange) error, query, rows string) (part [
 		return nil, "", err
 	}
 	var body map[string]json.RawMessage
-	err = json.Unmarshal(answer.Body.Bytes(), &body)
-	if err == nil && body["next_cursor"] != nil {
-		err = json.Unmarshal(body["next_cursor"], &next)
+	var of struct {
+		Next  string `json:"next_cursor"`
+		More  bool
+		Total int
 	}
-	if err == nil {
+	if err = errors.Join(json.Unmarshal(answer.Body.Bytes(), &body), json.Unmarshal(answer.Body.Bytes(), &of)); err == nil {
 		d := json.NewDecoder(bytes.NewReader(body[rows]))
 		d.UseNumber()
 		err = d.Decode(&part)
 	}
-	var whole struct {
-		More  bool
-		Total int
-	}
-	if err == nil {
-		err = json.Unmarshal(answer.Body.Bytes(), &whole)
-	}
-	if err == nil && next == "" && (whole.More || whole.Total > len(part)) {
+	if err == nil && of.Next == "" && (of.More || of.Total > len(part)) {
 		err = invalid("A file of this listing has at most %d rows, and there may be more. Send a narrower filter.", fileRows)
 	}
-	return part, next, err
+	return part, of.Next, err
 }
 
 // cellOf returns the value at a path such as account.name in a row; empty if the row has none.

@@ -10,6 +10,7 @@ import (
 	"letterhead/commands"
 	"letterhead/eventschemas"
 	"letterhead/internal/accountnames"
+	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
 )
 
@@ -65,5 +66,20 @@ func TestFile_WrongQuery_IsRejected(t *testing.T) {
 	s.open("Acme")
 	for query, want := range map[string]string{"status=%zz": "not encoded", "plan=a;b": "not encoded", "limit=0": "limit", "limit=x": "limit", "limit=501": "limit", "status=odd": "status", "format=csv": "format"} {
 		s.get("/admin/accounts?format=csv&"+query).rejected(http.StatusBadRequest, want)
+	}
+}
+
+// Lists have names of accounts only for people.
+func TestLists_AccountsAreNotReady_AreAnsweredWithoutNames(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	s.post("/admin/accounts/"+id+"/grants", `{"kind":"topup","credits":5,"payment_id":"pi_1"}`).want(http.StatusOK, nil)
+	cfg, deps := s.fixed()
+	deps.Accounts = accounts.New(s.node.Stores.Database)
+	s.listen(cfg, deps)
+	for path, want := range map[string]string{"/admin/payments": "pi_1", "/admin/actions": "AccountOpened", "/admin/billing/inbox": "reports"} {
+		if a := s.get(path).want(http.StatusOK, nil); !strings.Contains(a.text, want) || strings.Contains(a.text, "Acme") {
+			t.Errorf("%s: %s", path, a.text)
+		}
 	}
 }

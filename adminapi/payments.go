@@ -154,11 +154,7 @@ func (x *exchange) listPayments() error {
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].AccountID
-	}
-	names, err := x.accountNames(ids)
+	names, err := accountNames(x, rows, func(p *payments.Payment) string { return p.AccountID })
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -72,9 +71,6 @@ var done = map[string]string{
 // unconfirmed follows a sentence of done.
 const unconfirmed = " Not every node has confirmed it yet."
 
-// Undone reports whether nothing was done of the form that was rejected; a reversal may have reversed some charges.
-func (v view) Undone() bool { return v.x.rejected != "reverse" }
-
 // Sent returns a field of the form that was sent.
 func (v view) Sent(name string) string { return v.x.Form.Get(name) }
 
@@ -82,7 +78,7 @@ func (v view) Sent(name string) string { return v.x.Form.Get(name) }
 func (v view) Form(name string) form {
 	f := form{Token: web.FormToken(v.x.Token), Once: v.x.NewID(), values: url.Values{}}
 	if v.x.kept != "" && v.x.kept == name { // it may have been done: a repeat does nothing twice
-		f.values, f.Once = v.x.Form, cmp.Or(v.x.Form.Get("once"), f.Once)
+		f.values, f.Once = v.x.Form, v.x.Form.Get("once")
 	}
 	if v.x.rejected != "" && v.x.rejected == name {
 		f.values = v.x.Form

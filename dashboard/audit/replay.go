@@ -321,9 +321,7 @@ func (a *Auditor) listEvents(ctx context.Context, v *Replay, r *replay) error {
 		if err != nil {
 			return err
 		}
-		entry := r.entry(&e.Recorded, body)
-		entry.Note = "" // customers see the page, too
-		entries = append(entries, entry)
+		entries = append(entries, r.entry(&e.Recorded, body))
 	}
 	lines, err := ledger.Lines(ctx, a.Names, entries)
 	if err != nil {
@@ -350,7 +348,7 @@ func (r *replay) entry(e *eventlog.Recorded, body eventschemas.Event) ledger.Ent
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	entry := ledger.EntryOf(r.accountID, e, body)
-	entry.Balance = r.timeline.Balance(e.Revision)
+	entry.Balance, entry.Note = r.timeline.Balance(e.Revision), "" // customers see the page, too
 	return entry
 }
 

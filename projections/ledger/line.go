@@ -74,8 +74,7 @@ func lineOf(e *Entry, keyName string) Line {
 		l.What = "Hold released"
 		detail(numberOf(-e.Held))
 	case eventschemas.ChargeReversed{}.EventType():
-		l.What = "Charge returned"
-		if e.Reason == account.ReasonClientGone {
+		if l.What = "Charge returned"; e.Reason == account.ReasonClientGone {
 			detail("the client had left before the answer")
 		} else {
 			detail("by the operator", e.Note)

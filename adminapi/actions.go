@@ -8,6 +8,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
+	"letterhead/faults"
 	"letterhead/projections/accounts"
 	"letterhead/projections/actions"
 	"letterhead/projections/failures"
@@ -18,25 +19,22 @@ func (x *exchange) listActions() error {
 	q := x.query("actor", "stream", "from", "to", "limit", "cursor")
 	f, limit, before := actions.Filter{Actor: q.text("actor"), Stream: q.text("stream")}, q.limit(), q.before()
 	f.From, f.Until = q.period()
-	if err := x.read(q, actions.Name, accounts.Name); err != nil {
+	if err := x.read(q, actions.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Actions.List(x.ctx, f, before, limit+1)
 	if err != nil {
 		return err
 	}
-	named, subjects := make([]Action, len(rows)), make([]string, len(rows))
-	names := actorNames(x, rows, func(a *actions.Action) string { return a.Actor })
-	for i, a := range rows {
-		subjects[i], _ = strings.CutPrefix(a.Stream, account.StreamPrefix)
-		named[i] = Action{Action: a, What: Words(a.Type), ActorName: names[a.Actor]}
-	}
-	accountNames, err := x.accountNames(subjects)
+	subject := func(a *actions.Action) string { return strings.TrimPrefix(a.Stream, account.StreamPrefix) }
+	accountNames, err := accountNames(x, rows, subject)
 	if err != nil {
 		return err
 	}
-	for i := range named {
-		named[i].AccountName = accountNames[subjects[i]]
+	named := make([]Action, len(rows))
+	names := actorNames(x, rows, func(a *actions.Action) string { return a.Actor })
+	for i, a := range rows {
+		named[i] = Action{a, Words(a.Type), names[a.Actor], accountNames[subject(&a)]}
 	}
 	return x.answer(http.StatusOK,
 		pageBefore("actions", named, limit, func(a *Action) uint64 { return a.Position }))
@@ -69,25 +67,29 @@ func actorNames[T any](x *exchange, rows []T, actor func(*T) string) map[string]
 	return actors
 }
 
-// accountNames returns the names of the accounts that some ids have, by these.
-func (x *exchange) accountNames(ids []string) (map[string]string, error) {
-	keys := make([]any, len(ids))
-	for i, id := range ids {
-		keys[i] = id
+// accountNames returns the names of the accounts of some rows, by their ids; none while the accounts are not ready.
+func accountNames[T any](x *exchange, rows []T, account func(*T) string) (map[string]string, error) {
+	keys := make([]any, len(rows))
+	for i := range rows {
+		keys[i] = account(&rows[i])
 	}
-	known, err := x.api.Accounts.Find(x.ctx, keys)
-	if err != nil {
+	err := x.folded(accounts.Name)
+	var known map[string]*accounts.Account
+	if err == nil {
+		known, err = x.api.Accounts.Find(x.ctx, keys)
+	}
+	if err != nil && !faults.NotReady(err) {
 		return nil, err
 	}
-	var rows []accounts.Account
+	var found []accounts.Account
 	for id, a := range known {
 		if id == a.ID {
-			rows = append(rows, *a)
+			found = append(found, *a)
 		}
 	}
-	held, err := x.names(rows)
+	held, err := x.names(found)
 	names := map[string]string{}
-	for _, a := range rows {
+	for _, a := range found {
 		names[a.ID] = held[a.Holder]
 	}
 	return names, err
@@ -96,7 +98,8 @@ func (x *exchange) accountNames(ids []string) (map[string]string, error) {
 // listFailures answers GET /admin/crawls/failures, the newest first.
 func (x *exchange) listFailures() error {
 	q := x.query("outcome", "domain", "from", "to", "limit", "cursor")
-	f := failures.Filter{Outcome: q.oneOf("outcome", brand.Failures...), Domain: q.domain()}
+	f := failures.Filter{Outcome: q.oneOf("outcome", brand.Failures...)}
+	f.Domain, f.DomainPart = q.domain()
 	f.From, f.Until = q.period()
 	limit, before := q.limit(), q.before()
 	if err := x.read(q, failures.Name); err != nil {

@@ -11,7 +11,6 @@ import (
 	"letterhead/domain/billing"
 	"letterhead/internal/eventlog"
 	"letterhead/operations"
-	"letterhead/projections/accounts"
 	"letterhead/projections/inbox"
 	"letterhead/projections/payments"
 )
@@ -59,18 +58,14 @@ func (x *exchange) listInbox() error {
 	q := x.query("state", "from", "to", "limit")
 	s, limit := inbox.Selection{State: q.oneOf("state", billing.Inbox, billing.Waiting, inbox.Undecided)}, q.limit()
 	s.From, s.Until = q.period()
-	if err := x.read(q, inbox.Name, accounts.Name); err != nil {
+	if err := x.read(q, inbox.Name); err != nil {
 		return err
 	}
 	rows, total, err := x.api.Inbox.List(x.ctx, s, limit)
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].AccountID
-	}
-	names, err := x.accountNames(ids)
+	names, err := accountNames(x, rows, func(r *inbox.Report) string { return r.AccountID })
 	shown := make([]Report, len(rows))
 	for i, r := range rows {
 		shown[i] = Report{r, names[r.AccountID]}

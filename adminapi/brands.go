@@ -18,7 +18,8 @@ import (
 func (x *exchange) listBrands() error {
 	q := x.query("domain", "status", "claimed", "without_logo", "sort", "limit", "cursor")
 	s := brands.Selection{Status: q.oneOf("status", "ready", "partial", "failed"), Claimed: q.flag("claimed"),
-		WithoutLogo: q.flag("without_logo"), Domain: q.domain()}
+		WithoutLogo: q.flag("without_logo")}
+	s.Domain, s.DomainPart = q.domain()
 	s.Sort, s.Descending = q.order(brands.Sorts)
 	limit, last := q.limit(), after[brands.Listed](q)
 	if err := x.read(q, brands.Name); err != nil {

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +19,7 @@ import (
 
 const (
 	// fileRows is the number of rows that a file of a listing reads at a time.
-	fileRows = 1_000
+	fileRows = maxLimit
 	// writeWithin limits the time in which a client takes so many rows.
 	writeWithin = 30 * time.Second
 )
@@ -25,13 +28,19 @@ const (
 // the cursor on, which is sent while they are read. Its columns are paths of values in a row.
 func listed(rows string, columns []string, serve func(*exchange) error) func(*exchange) error {
 	return func(x *exchange) error {
-		query := x.request.URL.Query()
-		format := query.Get("format")
+		query, err := url.ParseQuery(x.request.URL.RawQuery)
+		if err != nil {
+			return errQuery
+		}
 		if !query.Has("format") {
 			return serve(x)
 		}
-		if format != "csv" || len(query["format"]) > 1 {
+		if !slices.Equal(query["format"], []string{"csv"}) {
 			return invalid("The parameter format is csv, or left out for JSON.")
+		}
+		q := parameters{values: query, local: x.local}
+		if q.limit(); q.err != nil {
+			return q.err
 		}
 		query.Del("format")
 		query.Set("limit", strconv.Itoa(fileRows))
@@ -44,6 +53,8 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 			} else if err != nil {
 				return err
 			}
+			to := http.NewResponseController(x.ResponseWriter)
+			_ = to.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer in this process has none
 			if !begun {
 				x.Header().Set("Content-Type", "text/csv; charset=utf-8")
 				x.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s.csv"`, rows))
@@ -57,8 +68,6 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 				}
 				_ = w.Write(cells)
 			}
-			to := http.NewResponseController(x.ResponseWriter)
-			_ = to.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer in this process has none
 			if w.Flush(); w.Error() != nil || next == "" {
 				return nil // after an error, the client has left
 			}
@@ -68,9 +77,9 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 	}
 }
 
-// part returns the rows of a page of a listing, and the cursor of the next one.
-func (x *exchange) part(serve func(*exchange) error, query, rows string) (part []map[string]any, next string,
-	err error) {
+// part returns the rows of a page of a listing, and the cursor of the next one. It fails if the page has neither all rows
+// nor a cursor.
+func (x *exchange) part(serve func(*exchange) error, query, rows string) (part []map[string]any, _ string, err error) {
 	answer, inner := web.NewAnswer(), *x
 	inner.Exchange = web.Exchange{ResponseWriter: answer, ID: x.ID}
 	inner.request = x.request.Clone(x.ctx)
@@ -81,16 +90,20 @@ func (x *exchange) part(serve func(*exchange) error, query, rows string) (part [
 		return nil, "", err
 	}
 	var body map[string]json.RawMessage
-	err = json.Unmarshal(answer.Body.Bytes(), &body)
-	if err == nil && body["next_cursor"] != nil {
-		err = json.Unmarshal(body["next_cursor"], &next)
+	var of struct {
+		Next  string `json:"next_cursor"`
+		More  bool
+		Total int
 	}
-	if err == nil {
+	if err = errors.Join(json.Unmarshal(answer.Body.Bytes(), &body), json.Unmarshal(answer.Body.Bytes(), &of)); err == nil {
 		d := json.NewDecoder(bytes.NewReader(body[rows]))
 		d.UseNumber()
 		err = d.Decode(&part)
 	}
-	return part, next, err
+	if err == nil && of.Next == "" && (of.More || of.Total > len(part)) {
+		err = invalid("A file of this listing has at most %d rows, and there may be more. Send a narrower filter.", fileRows)
+	}
+	return part, of.Next, err
 }
 
 // cellOf returns the value at a path such as account.name in a row; empty if the row has none.

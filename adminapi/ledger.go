@@ -24,9 +24,7 @@ func (x *exchange) getLedger(id string) error {
 	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "domain", "credits", "order", "limit", "cursor")
 	f := ledger.Filter{Type: q.oneOf("type", ledger.Types()...), PaymentID: q.text("payment_id"),
 		RequestID: q.text("request_id"), KeyID: q.text("key"), Credits: q.flag("credits")}
-	if domain := q.text("domain"); domain != "" {
-		f.OfDomain(domain)
-	}
+	f.Domain, f.DomainPart = q.domain()
 	f.From, f.Until = q.period()
 	newest := q.oneOf("order", "oldest", "newest") == "newest"
 	limit := q.limit()

@@ -8,7 +8,6 @@ import (
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/web"
-	"letterhead/projections/accounts"
 	"letterhead/projections/payments"
 )
 
@@ -148,18 +147,14 @@ func (x *exchange) listPayments() error {
 	s.Sort, s.Descending = q.order(payments.Sorts)
 	s.From, s.Until = q.period()
 	limit, last := q.limit(), after[payments.Payment](q)
-	if err := x.read(q, payments.Name, accounts.Name); err != nil {
+	if err := x.read(q, payments.Name); err != nil {
 		return err
 	}
 	rows, err := x.api.Payments.List(x.ctx, s, last, limit+1)
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].AccountID
-	}
-	names, err := x.accountNames(ids)
+	names, err := accountNames(x, rows, func(p *payments.Payment) string { return p.AccountID })
 	if err != nil {
 		return err
 	}

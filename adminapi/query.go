@@ -23,6 +23,8 @@ const (
 	maxCursor = 4 << 10
 )
 
+var errQuery = invalid("The query of the URL is not encoded correctly.")
+
 const timeLayout = time.RFC3339Nano
 
 // parameters are the query of a request. An error is kept until it is asked for.
@@ -55,7 +57,7 @@ func parseQuery(raw string, names ...string) *parameters {
 	}
 	var err error
 	if q.values, err = url.ParseQuery(raw); err != nil {
-		q.err = invalid("The query of the URL is not encoded correctly.")
+		q.err = errQuery
 		return q
 	}
 	for name, values := range q.values {
@@ -134,13 +136,13 @@ func (q *parameters) period() (from, until time.Time) {
 	return from, until
 }
 
-// domain returns the parameter domain, which selects the domains that have it in them. Of a URL or an address, it is the
-// domain.
-func (q *parameters) domain() string {
-	if id, err := brand.ParseIdentifier(q.text("domain")); err == nil && id.Kind == brand.Domain {
-		return id.Domain
+// domain returns the parameter domain as brand.WholeOrPart does.
+func (q *parameters) domain() (whole, part string) {
+	whole, part = brand.WholeOrPart(q.text("domain"))
+	if q.values.Has("domain") && whole+part == "" && q.err == nil {
+		q.err = invalid("The parameter domain is blank. Send a domain or a part of one.")
 	}
-	return strings.ToLower(strings.TrimSpace(q.text("domain")))
+	return whole, part
 }
 
 func (q *parameters) moment(now time.Time) Moment {

@@ -67,10 +67,10 @@ func (x *exchange) closeMonth() error {
 		q.Totals = v.Rows
 		return err
 	}
-	if asked, err := x.ask("close", about, x.showBooks); asked {
+	if asked, err := x.ask("month", about, x.showBooks); asked {
 		return err
 	}
-	return x.act("close", func() error {
+	return x.act("month", func() error {
 		return x.call(http.MethodPost, "/admin/books/"+url.PathEscape(month)+"/close", nil, nil)
 	}, "/books", "month", x.showBooks)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -181,6 +182,22 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.post(page+"/grant", form).leadsTo(page + "/actions?done=grant") // it was sent twice
 	p.get(page+"?done=grant").shows(200, "The credits are granted.", "1,050 credits", "Credits bought 49.00 EUR, pay_1")
 
+	again := p.get(page + "/actions").form(page + "/grant")
+	again.Set("credits", "7")
+	again.Set("reason", "a gift")
+	asks := p.post(page+"/grant", again).form(page + "/grant")
+	yes, back := maps.Clone(asks), maps.Clone(asks)
+	yes.Set("confirmed", "true")
+	back.Set("change", "true")
+	p.post(page+"/grant", yes).leadsTo(page + "/actions?done=grant")
+	second := p.post(page+"/grant", p.post(page+"/grant", back).form(page+"/grant")).form(page + "/grant")
+	second.Set("confirmed", "true")
+	p.post(page+"/grant", second).leadsTo(page + "/actions?done=grant")
+	p.get(page).shows(200, "1,057 credits")
+
+	if reason := p.get(page + "/actions").form(page + "/suspend").Get("reason"); reason != "" {
+		t.Errorf("the reason of a suspension is %q before it is typed", reason)
+	}
 	p.submit(page+"/actions", page+"/plan", map[string]string{"plan": "custom"}).leadsTo(page + "/actions?done=plan")
 	p.submit(page+"/actions", page+"/suspend", map[string]string{"reason": "fraud"}).leadsTo(page + "/actions?done=suspend")
 	p.get(page).shows(200, "The account is suspended", "custom")
@@ -220,13 +237,13 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	charge := commands.Request{ID: "req_1", Actor: "account:" + id}
 	_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{Request: charge, AccountID: id, BrandID: "b", Domain: "acme.com"})
 	s.must(err)
-	p.get(page).shows(200, "Look-up of acme.com", "1,049 credits")
-	asked := p.post(page+"/reverse", p.get(page+"/ledger").form(page+"/reverse")).shows(200, "1 credit of the request req_1", "The balance becomes 1,050 credits, from 1,049.").form(page + "/reverse")
+	p.get(page).shows(200, "Look-up of acme.com", "1,056 credits")
+	asked := p.post(page+"/reverse", p.get(page+"/ledger").form(page+"/reverse")).shows(200, "1 credit of the request req_1", "The balance becomes 1,057 credits, from 1,056.").form(page + "/reverse")
 	asked.Set("confirmed", "true")
-	p.post(page+"/reverse", asked).shows(400, "Nothing was done", "The balance becomes 1,050 credits").beside("reason", "is needed")
+	p.post(page+"/reverse", asked).shows(400, "The balance becomes 1,057 credits").lacks("Nothing was done").beside("reason", "is needed")
 	asked.Set("reason", "the answer was empty")
 	p.post(page+"/reverse", asked).leadsTo(page + "/ledger?done=reverse")
-	p.get(page+"/ledger").shows(200, "Charge returned by the operator, the answer was empty by Ann", "1,050")
+	p.get(page+"/ledger").shows(200, "Charge returned by the operator, the answer was empty by Ann", "1,057")
 	p.get("/accounts/nobody").shows(404, "There is no account nobody")
 	p.post(page+"/explode", url.Values{}).shows(404, "does not exist")
 }
@@ -433,6 +450,8 @@ func TestBooks_Month_IsClosed(t *testing.T) {
 	s.ahead.Add(int64(62 * 24 * 3600 * 1e9))
 	p = s.signedIn(operator.Finance)
 	action := "/books/" + month.Format("2006-01") + "/close"
+	asked := p.post(action, p.get("/books").form(action)).shows(200, "Close "+month.Format("2006-01")+"?", "totals of the month", "No money moved in this month.")
+	asked.lacks("for ever", "keys are revoked")
 	p.submit("/books", action, nil).leadsTo("/books?done=month")
 	p.get("/books?done=month").shows(200, "The month is closed.", "closed")
 }

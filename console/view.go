@@ -77,8 +77,8 @@ func (v view) Sent(name string) string { return v.x.Form.Get(name) }
 // Form returns a form of the page: empty, or as it was typed if it was rejected.
 func (v view) Form(name string) form {
 	f := form{Token: web.FormToken(v.x.Token), Once: v.x.NewID(), values: url.Values{}}
-	if v.x.kept != "" && v.x.kept == name {
-		f.values = v.x.Form
+	if v.x.kept != "" && v.x.kept == name { // it may have been done: a repeat does nothing twice
+		f.values, f.Once = v.x.Form, v.x.Form.Get("once")
 	}
 	if v.x.rejected != "" && v.x.rejected == name {
 		f.values = v.x.Form

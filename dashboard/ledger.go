@@ -99,7 +99,7 @@ func (f *ledgerFilter) parse(q url.Values) (out ledger.Filter, ok bool) {
 			if err != nil && !partOfDomain.MatchString(v) {
 				return err.Error()
 			}
-			if out.OfDomain(v); err == nil && id.Kind != brand.Domain {
+			if out.Domain, out.DomainPart = brand.WholeOrPart(v); err == nil && id.Kind != brand.Domain {
 				return "Entries have domains, not ids of brands. Enter a domain like acme.com."
 			}
 			return ""

@@ -43,7 +43,7 @@ func TestOverview_Account_ShowsCreditsUsageAndBurnRate(t *testing.T) {
 	}
 	for _, want := range [][]string{
 		{"Look-ups charged", "5", "1 credit each", ""}, {"Searches", "0", "250,000", "0 %"}, {"Logos", "0", "500,000", "0 %"},
-		{"2026-12-01 12:00 UTC", "Charge returned by the operator, test", "+1", "1,200,045"},
+		{"2026-12-01 12:00 UTC", "Charge returned by the operator", "+1", "1,200,045"},
 		{"2026-12-01 12:00 UTC", "Look-up of bolt.com", "−1", "1,200,045"},
 		{"2026-11-21 12:00 UTC", "Credits bought 49.00 EUR, pi_1", "+1,200,000", "1,200,050"},
 	} {

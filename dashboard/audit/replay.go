@@ -348,7 +348,7 @@ func (r *replay) entry(e *eventlog.Recorded, body eventschemas.Event) ledger.Ent
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	entry := ledger.EntryOf(r.accountID, e, body)
-	entry.Balance = r.timeline.Balance(e.Revision)
+	entry.Balance, entry.Note = r.timeline.Balance(e.Revision), "" // customers see the page, too
 	return entry
 }
 

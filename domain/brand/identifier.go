@@ -65,6 +65,15 @@ func ParseIdentifier(s string) (Identifier, error) {
 	return Identifier{Kind: Domain, Domain: domain}, nil
 }
 
+// WholeOrPart returns the domain that a text is or names; or, if it names none, the text, which domains may have in them.
+func WholeOrPart(text string) (whole, part string) {
+	text = strings.TrimSpace(text)
+	if id, err := ParseIdentifier(text); err == nil && id.Kind == Domain {
+		return id.Domain, ""
+	}
+	return "", strings.ToLower(text)
+}
+
 // ParseDomain parses a domain alone. It rejects the other forms of an identifier, and anything else with the error of
 // ParseIdentifier. Errors: ErrInvalidDomain.
 func ParseDomain(s string) (string, error) {

@@ -44,7 +44,8 @@ var Sorts = []string{"domain", "status", "quality", "logo", "revision"}
 
 // Selection selects and sorts brands.
 type Selection struct {
-	Domain      string // that domains have in them; empty for all
+	Domain      string // empty for all
+	DomainPart  string // that domains have in them; empty for all
 	Status      string // empty for all
 	Claimed     bool   // only claimed ones
 	WithoutLogo bool   // only those without a logo
@@ -67,7 +68,8 @@ func (m *Model) List(ctx context.Context, s Selection, after *Listed, limit int)
 	page := projections.Page[string, Listed]{By: by, Descending: s.Descending, Limit: max(limit, 0), After: after}
 	page.Where("readable", number(true))
 	page.Equal("status", s.Status)
-	page.Contains("domain", s.Domain)
+	page.Equal("domain", s.Domain)
+	page.Contains("domain", s.DomainPart)
 	if s.Claimed {
 		page.Where("claimed", number(true))
 	}

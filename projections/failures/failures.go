@@ -61,7 +61,8 @@ func New(store *sqlstore.Store) *Model {
 // Filter selects failures.
 type Filter struct {
 	Outcome     string    // empty for all
-	Domain      string    // that domains have in them; empty for all
+	Domain      string    // empty for all
+	DomainPart  string    // that domains have in them; empty for all
 	From, Until time.Time // from a time on and before another; zero is open
 }
 
@@ -70,7 +71,8 @@ type Filter struct {
 func (m *Model) List(ctx context.Context, f Filter, before uint64, limit int) ([]Failure, error) {
 	page := projections.Page[uint64, Failure]{Descending: true, Limit: max(limit, 0), AfterKey: before}
 	page.Equal("outcome", f.Outcome)
-	page.Contains("domain", f.Domain)
+	page.Equal("domain", f.Domain)
+	page.Contains("domain", f.DomainPart)
 	page.Between("at", f.From, f.Until)
 	if before > 0 {
 		page.After = &Failure{}

@@ -244,7 +244,7 @@ func describe(e *projections.Event) described {
 	case eventschemas.HoldReleased:
 		d.held, d.holdID = -ev.Credits, ev.HoldID
 	case eventschemas.ChargeReversed:
-		d.chargeID, d.Reason = ev.ChargeID, cmp.Or(ev.Note, ev.Reason)
+		d.chargeID, d.Reason, d.Note = ev.ChargeID, ev.Reason, ev.Note
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.ChargeKept:
 		d.chargeID = ev.ChargeID

@@ -17,7 +17,6 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/domain/account"
-	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -167,7 +166,7 @@ type Details struct {
 	// breakage.
 	Reason   string `json:"reason,omitempty"`
 	Plan     string `json:"plan,omitempty"` // with which an account is opened, or to which it is moved
-	Note     string `json:"note,omitempty"` // text of a note
+	Note     string `json:"note,omitempty"` // text of a note, or of an operator's reversal; for operators only
 	RefundID string `json:"refund_id,omitempty"`
 	FeeID    string `json:"fee_id,omitempty"`
 }
@@ -180,7 +179,7 @@ type Filter struct {
 	DomainPart string
 	// From and Until, if not zero, select the entries from a time on and before another.
 	From, Until time.Time
-	// ForCustomer leaves out what only operators see: fees of the payment processor, and notes.
+	// ForCustomer leaves out what only operators see: fees of the payment processor, notes, and those of reversals.
 	ForCustomer bool
 	// Credits selects only the entries that change the balance. Their Held is 0.
 	Credits bool
@@ -190,16 +189,6 @@ type Filter struct {
 	Limit int
 
 	revisions *[2]int64 // in place of From and Until: the first one, and the first one after them
-}
-
-// OfDomain selects only the entries of a domain, of any form that the API accepts; or, if the text is none, those of
-// domains that have it in them.
-func (f *Filter) OfDomain(text string) {
-	if id, err := brand.ParseIdentifier(text); err == nil && id.Kind == brand.Domain {
-		f.Domain = id.Domain
-		return
-	}
-	f.DomainPart = strings.ToLower(text)
 }
 
 // bound replaces From and Until by revisions, which an index has.
@@ -341,7 +330,13 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 func (m *Model) page(ctx context.Context, accountID string, f Filter, from uint64,
 	limit int) (page []Entry, err error) {
 	where, args := f.pageConditions(accountID, from, limit)
-	return m.read(ctx, where, args...)
+	page, err = m.read(ctx, where, args...)
+	for i := range page {
+		if f.ForCustomer {
+			page[i].Note = ""
+		}
+	}
+	return page, err
 }
 
 // Last returns the revision of the earliest of the last n selected entries of an account; f.FromRevision and f.Limit

@@ -55,8 +55,8 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 			ledger.Entry{Amount: -2, Held: -2, Balance: 48, ChargeID: "c1", HoldID: "h1", RequestID: "r1", Domain: "d.com", KeyID: "k1"}},
 		{eventschemas.HoldReleased{HoldID: "h1", Credits: 1, Cause: "handed_back"}, ledger.Entry{Held: -1, Balance: 48, HoldID: "h1"}},
 		{eventschemas.ChargeKept{ChargeID: "c1", RequestID: "r2"}, ledger.Entry{Balance: 48, ChargeID: "c1", RequestID: "r2"}},
-		{eventschemas.ChargeReversed{ChargeID: "c1", Credits: 2, RequestID: "r1", Reason: "operator"},
-			ledger.Entry{Amount: 2, Balance: 50, ChargeID: "c1", RequestID: "r1", Details: ledger.Details{Reason: "operator"}}},
+		{eventschemas.ChargeReversed{ChargeID: "c1", Credits: 2, RequestID: "r1", Reason: "operator", Note: "client_gone"},
+			ledger.Entry{Amount: 2, Balance: 50, ChargeID: "c1", RequestID: "r1", Details: ledger.Details{Reason: "operator", Note: "client_gone"}}},
 		{eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p", Credits: 60, Money: &eventschemas.Money{Minor: 490, Currency: "EUR"}},
 			ledger.Entry{Amount: -60, Balance: -10, PaymentID: "p", Details: ledger.Details{Money: -490, Currency: "EUR", RefundID: "f"}}},
 		{eventschemas.PaymentFeeRecorded{FeeID: "e", PaymentID: "p", Money: eventschemas.Money{Minor: 145, Currency: "USD"}},
@@ -89,7 +89,7 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		t.Errorf("%d entries, want 16", len(all))
 	}
 	for _, entry := range collect(t, m.Entries(t.Context(), "a", ledger.Filter{ForCustomer: true})) {
-		if !slices.Contains(ledger.CustomerTypes(), entry.Type) {
+		if !slices.Contains(ledger.CustomerTypes(), entry.Type) || entry.Note != "" {
 			t.Errorf("a customer gets %+v", entry)
 		}
 	}

@@ -76,8 +76,8 @@ func lineOf(e *Entry, keyName string) Line {
 	case eventschemas.ChargeReversed{}.EventType():
 		if l.What = "Charge returned"; e.Reason == account.ReasonClientGone {
 			detail("the client had left before the answer")
-		} else if detail("by the operator"); e.Reason != account.ReasonOperator {
-			detail(e.Reason)
+		} else {
+			detail("by the operator", e.Note)
 		}
 	case eventschemas.ChargeKept{}.EventType():
 		l.What = "Answer sent again"

@@ -57,7 +57,7 @@ func TestServe_CrashOnFullDisk_ServesWithoutCharging(t *testing.T) {
 			disktest.Fill(t, ballast+name)
 		}
 		_, errs, code := letterhead(t, data, "credits", "grant", "--account", id, "--amount", "1", "--kind",
-			"adjustment")
+			"adjustment", "--reason", "test")
 		if code == 0 || !strings.Contains(errs, "no space is left") || !strings.Contains(errs, "make room") {
 			t.Errorf("credits grant on the full disk ended with %d: %s", code, errs)
 		}

@@ -38,7 +38,7 @@ func TestMaintenance_SmallDisk_LeavesServiceRunning(t *testing.T) {
 			t.Helper()
 			var after struct{ Balance int64 }
 			decode(t, ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "1", "--kind",
-				"adjustment", "--json"), &after)
+				"adjustment", "--reason", "test", "--json"), &after)
 			if granted++; after.Balance != 50+granted {
 				t.Fatalf("the balance is %d after %d grants of 1 credit to the initial 50", after.Balance, granted)
 			}

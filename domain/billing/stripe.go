@@ -89,11 +89,7 @@ func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
 	}
 	full := r
 	err := reader.read(&full, e.Object)
-	fields := reader.fields
-	if e.APIVersion > newestStripeVersion {
-		fields = slices.Concat(fields, reader.later)
-	}
-	if missing := missingField(e.Object, fields); missing != "" {
+	if missing := missingField(e.Object, reader.fields); missing != "" && e.APIVersion > newestStripeVersion {
 		err = fmt.Errorf("its field %s is missing; events of the API version %s have it", missing, newestStripeVersion)
 	}
 	if err == nil && full.Kind == "" {
@@ -186,8 +182,7 @@ func CheckEndpoint(version string, types []string) error {
 // reader reads the object of an event.
 type reader struct {
 	read   func(*eventschemas.BillingReported, []byte) error
-	fields []string // those that the object must have; null is a value, and a name after a list is of its elements
-	later  []string // those that it must have, too, if its version is later than newestStripeVersion
+	fields []string // must be in an object later than newestStripeVersion; null is a value, and lists are looked into
 }
 
 // missingField returns the first of some fields that a JSON object lacks, or "".
@@ -219,23 +214,21 @@ func lacks(value any, path []string) bool {
 
 // Readers of the types of events. Each version of the API from oldestStripeVersion to newestStripeVersion has their fields.
 var (
-	named = []string{"id", "amount_total", "currency", "customer", "client_reference_id", "payment_intent", "metadata",
-		"total_details"}
-	billed = []string{"id", "customer", "total_taxes", "parent", "lines.has_more", "lines.data.amount",
-		"lines.data.quantity", "lines.data.pricing", "lines.data.parent.subscription_item_details",
-		"lines.data.parent.invoice_item_details", "amount_remaining", "attempt_count"}
-	sold       = reader{readSession, []string{"mode", "payment_status"}, named}
-	refunded   = reader{readRefund, []string{"id", "amount", "currency", "status"}, []string{"payment_intent", "charge"}}
-	disputed   = reader{readDispute, refunded.fields, refunded.later}
-	subscribed = reader{readSubscription, []string{"id", "status", "customer", "items"},
-		[]string{"metadata", "items.data.price"}}
-	readers = map[string]reader{
+	sold = reader{readSession, []string{"id", "mode", "payment_status", "amount_total", "currency", "customer",
+		"client_reference_id", "payment_intent", "metadata", "total_details"}}
+	billed = []string{"id", "billing_reason", "amount_paid", "amount_remaining", "attempt_count", "total", "currency",
+		"customer", "total_taxes", "parent", "lines.has_more", "lines.data.amount", "lines.data.quantity",
+		"lines.data.pricing", "lines.data.parent.subscription_item_details", "lines.data.parent.invoice_item_details"}
+	refunded   = reader{readRefund, []string{"id", "amount", "currency", "status", "payment_intent", "charge"}}
+	disputed   = reader{readDispute, refunded.fields}
+	subscribed = reader{readSubscription, []string{"id", "status", "customer", "metadata", "items.data.price"}}
+	readers    = map[string]reader{
 		"checkout.session.completed":               sold,
 		"checkout.session.async_payment_succeeded": sold,
-		"checkout.session.async_payment_failed":    {readFailedSession, sold.fields[:1], named},
-		"invoice.paid":                             {readInvoice, []string{"billing_reason", "amount_paid", "total", "currency", "lines"}, billed},
-		"invoice.payment_failed":                   {readFailedInvoice, []string{"billing_reason"}, billed},
-		"invoice_payment.paid":                     {readInvoicePayment, []string{"invoice", "payment"}, nil},
+		"checkout.session.async_payment_failed":    {readFailedSession, sold.fields},
+		"invoice.paid":                             {readInvoice, billed},
+		"invoice.payment_failed":                   {readFailedInvoice, billed},
+		"invoice_payment.paid":                     {readInvoicePayment, []string{"invoice", "payment"}},
 		"refund.created":                           refunded,
 		"refund.updated":                           refunded,
 		"refund.failed":                            refunded,

@@ -71,7 +71,9 @@ func (x *exchange) signIn() error {
 	if err == nil || session != "" && errors.Is(err, commands.ErrNotSeen) {
 		x.cookie().Set(x, session, expires)
 		page := x.wanted()
-		x.want("")
+		if page != "" {
+			x.want("")
+		}
 		return x.redirect(page)
 	}
 	for _, known := range linkProblems {

@@ -66,12 +66,12 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 				for i, column := range columns {
 					cells[i] = cellOf(row, column)
 				}
-				_ = w.Write(cells)
+				_ = w.Write(cells) // as above
 			}
 			if w.Flush(); w.Error() != nil || next == "" {
 				return nil // after an error, the client has left
 			}
-			_ = to.Flush()
+			_ = to.Flush() // the next write has its error
 			query.Set("cursor", next)
 		}
 	}

@@ -116,7 +116,7 @@ func NewTempFolder(parent, prefix string) (*TempFolder, error) {
 // Remove deletes the folder with everything in it. Windows, which deletes no open file, keeps the lock at first;
 // elsewhere it must be deleted before it is released, or NewTempFolder could take it.
 func (f *TempFolder) Remove() error {
-	_ = os.RemoveAll(f.Path)
+	_ = os.RemoveAll(f.Path) // the second call has the error of what remains
 	return errors.Join(f.lock.Close(), os.RemoveAll(f.Path))
 }
 

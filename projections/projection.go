@@ -87,8 +87,8 @@ type Fold interface {
 	//
 	// If the tables hold rows (Tables.Hold), it may keep changed rows for a later call, also without events, which gives
 	// the same rows as one call with all events. What it writes nevertheless must be written again, or deleted, when
-	// the events are folded again after Reset: the checkpoint has not moved. On a shared database a fold that writes in
-	// each call must keep nothing, because only a checkpoint that moves keeps two leaders apart.
+	// the events are folded again after Reset: the checkpoint has not moved. In tables that are Shared, a fold that writes
+	// in each call must keep nothing, because only a checkpoint that moves keeps two leaders apart.
 	Fold(ctx context.Context, q Queryer, events []*Event) (Changes, error)
 	// Reset drops everything in memory, because the last changes will not be written.
 	Reset()

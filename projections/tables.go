@@ -17,6 +17,7 @@ const ScrubPrefix = "@scrub "
 type Tables struct {
 	Version    int
 	Generation int
+	Shared     bool // another node may take itself for the leader and write, too
 
 	names    map[string]string
 	replacer *strings.Replacer

@@ -56,6 +56,7 @@ func (m *model) withoutFold(v *projections.Version, e record) *generation {
 // withFold returns a generation that this node folds.
 func (m *model) withFold(v *projections.Version, e record) *generation {
 	g := m.withoutFold(v, e)
+	g.tables.Shared = m.r.shared
 	g.fold = v.NewFold(g.tables, e.position == 0)
 	return g
 }

@@ -42,13 +42,12 @@ type fold struct {
 	tables   *projections.Tables
 	accounts *projections.Rows[string, standing]
 	wide     bool
-	shared   bool // another leader may write too, so that entries must not be ahead of the checkpoint
 	again    bool // the next events may have rows: they were folded before, and the checkpoint did not move
 
 	intoEntries, intoAccounts, upsert string
 }
 
-func newFold(t *projections.Tables, empty, shared bool) projections.Fold {
+func newFold(t *projections.Tables, empty bool) projections.Fold {
 	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, standing)) error {
 		return projections.LoadRows(ctx, q,
 			sqlFor(t, `SELECT a.no, a.account, a.balance, a.revision, a.keys FROM {accounts} a WHERE a.account`), 1,
@@ -62,7 +61,7 @@ func newFold(t *projections.Tables, empty, shared bool) projections.Fold {
 				return nil
 			})
 	}
-	f := &fold{tables: t, shared: shared, again: true,
+	f := &fold{tables: t, again: true,
 		accounts:    projections.NewRows(keptRows, empty, strings.Compare, load),
 		intoEntries: t.SQL(intoEntries + ")"), intoAccounts: t.SQL(intoAccounts + ", keys)"),
 		upsert: upsertAccounts + ", keys = excluded.keys"}
@@ -131,7 +130,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer,
 		}
 		return insert(ctx, tx, f.tables.SQL(intoPeriods), "", periods)
 	})
-	if !f.shared && f.tables.Keep(f.accounts.Changed()) {
+	if !f.tables.Shared && f.tables.Keep(f.accounts.Changed()) {
 		f.accounts.Hold()
 		return projections.Changes{Write: write}, nil
 	}

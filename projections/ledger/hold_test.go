@@ -17,16 +17,19 @@ import (
 func TestFold_SharedDatabase_HoldsNoRows(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		v := ledger.New(e.Store).Versions()[0]
-		tables := projections.NewTables(ledger.Name, &v, 1, "0")
-		fold := v.NewFold(tables, true)
-		tables.Hold(true)
-		opened := eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}
-		testmust.Get(fold.Fold(t.Context(), e.Store.Read(), []*projections.Event{{
-			Recorded: &eventlog.Recorded{Proposed: eventlog.Proposed{Type: opened.EventType(), OccurredAt: at}, Position: 1},
-			Subject:  "a", Body: opened,
-		}}))(t)
-		if got := tables.Held() > 0; got == e.Shared() {
-			t.Errorf("the fold holds rows: %t (shared database: %t)", got, e.Shared())
+		for _, shared := range []bool{false, true} {
+			tables := projections.NewTables(ledger.Name, &v, 1, "0")
+			tables.Shared = shared
+			fold := v.NewFold(tables, true)
+			tables.Hold(true)
+			opened := eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}
+			testmust.Get(fold.Fold(t.Context(), e.Store.Read(), []*projections.Event{{
+				Recorded: &eventlog.Recorded{Proposed: eventlog.Proposed{Type: opened.EventType(), OccurredAt: at}, Position: 1},
+				Subject:  "a", Body: opened,
+			}}))(t)
+			if got := tables.Held() > 0; got == shared {
+				t.Errorf("the fold holds rows: %t (shared tables: %t)", got, shared)
+			}
 		}
 	})
 }

@@ -284,12 +284,12 @@ type Model struct {
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	current, previous := tables(store, version, compact), tables(store, wideVersion, wide)
+	current, previous := tables(version, compact), tables(wideVersion, wide)
 	current.Format = 4
 	return &Model{moved: moved, scanned: maxScanned, Model: projections.NewModel(Name, store, current, previous)}
 }
 
-func tables(store *sqlstore.Store, number int, sql *strings.Replacer) projections.Version {
+func tables(number int, sql *strings.Replacer) projections.Version {
 	return projections.Version{
 		Number:  number,
 		Streams: []string{account.StreamPrefix, eventschemas.BooksStream},
@@ -301,7 +301,7 @@ func tables(store *sqlstore.Store, number int, sql *strings.Replacer) projection
 			{Name: "accounts", Create: sql.Replace(createAccounts), Key: []string{"no"}},
 			{Name: "periods", Create: createPeriods, Key: []string{"position"}},
 		},
-		NewFold: func(t *projections.Tables, empty bool) projections.Fold { return newFold(t, empty, store.Shared()) },
+		NewFold: newFold,
 	}
 }
 

@@ -60,7 +60,7 @@ type Config struct {
 // Client is safe for concurrent use.
 type Client struct {
 	cfg Config
-	api *stripe.Client
+	api stripe.Backend
 }
 
 // New returns a client.
@@ -70,14 +70,27 @@ func New(cfg Config) *Client {
 		return c
 	}
 	cfg.URL = cmp.Or(cfg.URL, DefaultURL)
-	backend := stripe.GetBackendWithConfig(stripe.APIBackend, &stripe.BackendConfig{
+	c.api = stripe.GetBackendWithConfig(stripe.APIBackend, &stripe.BackendConfig{
 		URL: stripe.String(cfg.URL), HTTPClient: &http.Client{Timeout: callTime},
 		MaxNetworkRetries: stripe.Int64(callRepeats), EnableTelemetry: new(false),
 		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
 	})
-	c.api = stripe.NewClient(cfg.Key,
-		stripe.WithBackends(&stripe.Backends{API: backend, Connect: backend, Uploads: backend, MeterEvents: backend}))
 	return c
+}
+
+// call sends a request with the library. The calls of stripe.Client would link the types of the whole API.
+func (c *Client) call(method, path string, params stripe.ParamsContainer, answer stripe.LastResponseSetter) error {
+	if c.api == nil {
+		return ErrNoKey
+	}
+	return c.api.Call(method, path, c.cfg.Key, params, answer)
+}
+
+// session is a session of the payment page or of the customer portal.
+type session struct {
+	stripe.APIResource
+	ID  string `json:"id"`
+	URL string `json:"url"`
 }
 
 // Event is an event whose signature was verified.
@@ -161,11 +174,9 @@ type Session struct {
 
 // Checkout creates a checkout session. Errors: ErrNoKey, and the errors of Stripe's library.
 func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
-	if c.api == nil {
-		return Session{}, ErrNoKey
-	}
 	params := &stripe.CheckoutSessionCreateParams{
-		ClientReferenceID: stripe.String(in.AccountID), SuccessURL: stripe.String(in.SuccessURL), Metadata: in.Metadata,
+		Params: stripe.Params{Context: ctx}, ClientReferenceID: stripe.String(in.AccountID),
+		SuccessURL: stripe.String(in.SuccessURL), Metadata: in.Metadata,
 		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(in.Price),
 			Quantity: stripe.Int64(1)}},
 	}
@@ -182,8 +193,8 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 		params.Mode = stripe.String(stripe.CheckoutSessionModePayment)
 		params.PaymentIntentData = &stripe.CheckoutSessionCreatePaymentIntentDataParams{Metadata: in.Metadata}
 	}
-	s, err := c.api.V1CheckoutSessions.Create(ctx, params)
-	if err != nil {
+	var s session
+	if err := c.call(http.MethodPost, "/v1/checkout/sessions", params, &s); err != nil {
 		return Session{}, fmt.Errorf("create a checkout session: %w", err)
 	}
 	return Session{ID: s.ID, URL: s.URL}, nil
@@ -192,13 +203,10 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 // Portal creates a session of the customer portal, in which a customer changes or ends subscriptions, and returns the
 // URL of its page. The page has a link to returnURL. Errors: ErrNoKey, and the errors of Stripe's library.
 func (c *Client) Portal(ctx context.Context, customer, returnURL string) (string, error) {
-	if c.api == nil {
-		return "", ErrNoKey
-	}
-	s, err := c.api.V1BillingPortalSessions.Create(ctx, &stripe.BillingPortalSessionCreateParams{
-		Customer: stripe.String(customer), ReturnURL: stripe.String(returnURL),
-	})
-	if err != nil {
+	params := &stripe.BillingPortalSessionCreateParams{Params: stripe.Params{Context: ctx},
+		Customer: stripe.String(customer), ReturnURL: stripe.String(returnURL)}
+	var s session
+	if err := c.call(http.MethodPost, "/v1/billing_portal/sessions", params, &s); err != nil {
 		return "", fmt.Errorf("create a session of the customer portal: %w", err)
 	}
 	return s.URL, nil
@@ -214,21 +222,24 @@ type Endpoint struct {
 // maxEndpoints is more than Stripe allows in one mode of an account.
 const maxEndpoints = 100
 
+type listParams struct {
+	stripe.Params `form:"*"`
+	Limit         int `form:"limit"`
+}
+
 // Endpoints returns the webhook endpoints with this URL. Errors: ErrNoKey, ErrNotAllowed, and the errors of Stripe's
 // library.
 func (c *Client) Endpoints(ctx context.Context, url string) (all []Endpoint, err error) {
-	if c.api == nil {
-		return nil, ErrNoKey
+	params := &listParams{Params: stripe.Params{Context: ctx}, Limit: maxEndpoints}
+	var list stripe.WebhookEndpointList
+	err = c.call(http.MethodGet, "/v1/webhook_endpoints", params, &list)
+	if refused, ok := errors.AsType[*stripe.Error](err); ok && refused.HTTPStatusCode == http.StatusForbidden {
+		return nil, ErrNotAllowed
 	}
-	params := &stripe.WebhookEndpointListParams{ListParams: stripe.ListParams{Limit: stripe.Int64(maxEndpoints), Single: true}}
-	for e, err := range c.api.V1WebhookEndpoints.List(ctx, params) {
-		var refused *stripe.Error
-		if errors.As(err, &refused) && refused.HTTPStatusCode == http.StatusForbidden {
-			return nil, ErrNotAllowed
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list webhook endpoints: %w", err)
-		}
+	if err != nil {
+		return nil, fmt.Errorf("list webhook endpoints: %w", err)
+	}
+	for _, e := range list.Data {
 		if e.URL == url {
 			all = append(all, Endpoint{Enabled: e.Status == "enabled", APIVersion: e.APIVersion, Types: e.EnabledEvents})
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,10 +29,11 @@ type starterIndex struct {
 	reads  *operations.Reads
 	logger *slog.Logger
 	seen   *atomic.Bool // it was loaded, or not in time
+	heavy  sync.Locker
 }
 
 func (n *Node) starter() *starterIndex {
-	return &starterIndex{n.Stores, n.Writers.Brands, n.Operations.Reads, n.logger, &n.health.starterSeen}
+	return &starterIndex{n.Stores, n.Writers.Brands, n.Operations.Reads, n.logger, &n.health.starterSeen, &n.drawing.heavy}
 }
 
 // load loads the embedded starter index, unless the marker records that this version was loaded
@@ -49,6 +51,8 @@ func (x *starterIndex) load(ctx context.Context, marker starter.Marker) error {
 			}
 		}
 	}
+	x.heavy.Lock()
+	defer x.heavy.Unlock()
 	began, said := time.Now(), time.Now()
 	result, err := starter.Import(ctx, starter.Config{
 		Logger: x.logger,

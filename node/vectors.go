@@ -44,6 +44,8 @@ type drawing struct {
 	// built returns when the read models of a node in a folder are built. Compiling the renderer takes 250 MB, and so
 	// does building them; they do not need it at once.
 	built func(context.Context)
+	// heavy is held while the renderer is compiled, and while the starter index is imported, which takes as much.
+	heavy sync.Mutex
 
 	mu      sync.Mutex
 	vectors *vectors       // nil until something is drawn, and with Parts.Vectors
@@ -59,7 +61,7 @@ func (d *drawing) open() {
 
 func (d *drawing) openRenderer() {
 	if d.vectors == nil {
-		d.vectors = openVectors(filepath.Join(d.config.CachePath(), "resvg"), d.built, d.logger, d.life.kill)
+		d.vectors = openVectors(filepath.Join(d.config.CachePath(), "resvg"), d.built, &d.heavy, d.logger, d.life.kill)
 		d.life.closing(d.vectors.close)
 	}
 }
@@ -96,9 +98,11 @@ func (d *drawing) openLogos() (*logo.Renderer, error) {
 	return d.logos, err
 }
 
-// openVectors compiles the renderer in the background, with a cache in a folder, once wait returns. It calls failed if
-// that is impossible, because a node that cannot draw vectors would silently find worse logos.
-func openVectors(cache string, wait func(context.Context), logger *slog.Logger, failed func(error)) *vectors {
+// openVectors compiles the renderer in the background, with a cache in a folder, once wait returns, and holds heavy
+// meanwhile. It calls failed if that is impossible, because a node that cannot draw vectors would silently find worse
+// logos.
+func openVectors(cache string, wait func(context.Context), heavy sync.Locker, logger *slog.Logger,
+	failed func(error)) *vectors {
 	ctx, stop := context.WithCancel(context.Background())
 	v := &vectors{ready: make(chan struct{}), stop: stop}
 	go func() {
@@ -107,6 +111,8 @@ func openVectors(cache string, wait func(context.Context), logger *slog.Logger, 
 			v.err = ctx.Err()
 			return
 		}
+		heavy.Lock()
+		defer heavy.Unlock()
 		debug.FreeOSMemory() // of the builds
 		// Compiling ends by itself, and needs no context.
 		if v.renderer, v.err = resvg.New(context.Background(), resvg.Config{CacheDir: cache}); v.err != nil {

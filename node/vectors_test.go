@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"testing"
 
 	"letterhead/internal/testmust"
@@ -14,7 +15,7 @@ import (
 func TestVectors_ClosedBeforeTheReadModelsAreBuilt_CompileNothing(t *testing.T) {
 	cache := t.TempDir()
 	failed := func(err error) { t.Errorf("failed: %v", err) }
-	v := openVectors(cache, func(ctx context.Context) { <-ctx.Done() }, slog.New(slog.DiscardHandler), failed)
+	v := openVectors(cache, func(ctx context.Context) { <-ctx.Done() }, new(sync.Mutex), slog.New(slog.DiscardHandler), failed)
 	testmust.Succeed(t, v.close())
 	if err := v.await(t.Context()); !errors.Is(err, context.Canceled) {
 		t.Errorf("await: %v, want %v", err, context.Canceled)

@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"letterhead/adminapi"
 	"letterhead/dashboard/site"
+	"letterhead/domain/account"
 	"letterhead/internal/web"
 )
 
@@ -49,6 +51,18 @@ type view struct {
 	Searched string // text of the field of the search
 	Sections []section
 	x        *exchange
+}
+
+// reversible returns the ids of the charges on a page that its operator may reverse, but for those whose reversal is on
+// another page.
+func (v view) reversible(entries []adminapi.LedgerEntry, may bool) map[string]bool {
+	ids := map[string]bool{}
+	for _, e := range slices.Backward(entries) {
+		if e.ChargeID != "" && e.Amount != 0 {
+			ids[e.ChargeID] = may && e.Amount < 0 && v.x.Now().Sub(e.At) < account.ReversalWindow
+		}
+	}
+	return ids
 }
 
 // done are sentences about what forms did, by the parameter with which they lead to a page.
@@ -166,7 +180,7 @@ var functions = template.FuncMap{
 	"spaced": adminapi.Words,
 	"filter": func(f form, query url.Values) any { return map[string]any{"Form": f, "Query": query} },
 	"entries": func(v view, entries []adminapi.LedgerEntry, url string, may bool) any {
-		return map[string]any{"View": v, "Entries": entries, "URL": url, "May": may}
+		return map[string]any{"View": v, "Entries": entries, "URL": url, "Reversible": v.reversible(entries, may)}
 	},
 	"payments": func(all []adminapi.Payment, may bool) any { return map[string]any{"Payments": all, "May": may} },
 	"split":    strings.Fields,

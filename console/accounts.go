@@ -262,7 +262,8 @@ func (x *exchange) changeAccount() error {
 	case "key":
 		return x.issueKey(path)
 	case "link":
-		return x.loginLink(path)
+		return x.link(path+"/login-link", []string{"person"}, "a person in to the dashboard of the account",
+			"/accounts/"+url.PathEscape(id)+"/people", func() error { return x.showTab("/people") })
 	default:
 		return errNoPage
 	}
@@ -327,18 +328,19 @@ func (x *exchange) issueKey(path string) error {
 		Back: "/accounts/" + url.PathEscape(x.Request.PathValue("id")), BackTo: "The account"})
 }
 
-func (x *exchange) loginLink(path string) error {
+// link shows a sign-in link that a form asks for. show is the page of the form.
+func (x *exchange) link(path string, fields []string, signsIn, back string, show func() error) error {
+	in := map[string]any{}
+	for _, name := range fields {
+		in[name] = x.Form.Get(name)
+	}
 	var link struct {
 		URL string `json:"url"`
 	}
-	err := x.call(http.MethodPost, path+"/login-link", map[string]any{"person": x.Form.Get("person")}, &link)
-	if err != nil {
-		return x.reject("link", err, func() error { return x.showTab("/people") })
+	if err := x.call(http.MethodPost, path, in, &link); err != nil {
+		return x.reject("link", err, show)
 	}
-	return x.secret(secretView{
-		Title:   "A sign-in link",
-		Text:    "It signs a person in to the dashboard of the account, once, within 15 minutes. It is shown only now.",
-		Secrets: []secret{{"The link", link.URL}}, Back: "/accounts/" + url.PathEscape(x.Request.PathValue("id")),
-		BackTo: "The account",
-	})
+	return x.secret(secretView{Title: "A sign-in link",
+		Text:    "It signs " + signsIn + ", once, within 15 minutes. It is shown only now.",
+		Secrets: []secret{{"The link", link.URL}}, Back: back, BackTo: "Back"})
 }

@@ -158,6 +158,7 @@ func (c *Console) route() {
 		{"GET /operators", false, (*exchange).showOperators},
 		{"POST /operators", false, (*exchange).issueToken},
 		{"POST /operators/{id}/revoke", false, (*exchange).revokeToken},
+		{"POST /operators/links", false, (*exchange).operatorLink},
 		{"GET /search", false, (*exchange).showSearch},
 		{"GET /actions", false, (*exchange).showActions},
 	} {

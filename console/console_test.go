@@ -131,6 +131,18 @@ func TestForms_OfAnotherSite_ChangeNothing(t *testing.T) {
 	p.get(page+"?done=suspend").shows(200, "The account is suspended.")
 }
 
+func TestOperatorLink_SignsAnotherOperatorIn(t *testing.T) {
+	s := start(t)
+	admin, other := s.signedIn(operator.Admin), s.browser()
+	admin.submit("/operators", "/operators/links", map[string]string{"operator": strings.Repeat("x", 201), "scope": "read"}).shows(400).beside("operator", "takes 1 to 200 bytes")
+	made := admin.submit("/operators", "/operators/links", map[string]string{"operator": "Ben", "scope": "read"}).shows(200, "shown only now")
+	_, after, _ := strings.Cut(made.body, "/sign-in?token=")
+	token, _, _ := strings.Cut(after, "<")
+	other.post("/sign-in", url.Values{"token": {token}}).leadsTo("/")
+	admin.get("/operators").shows(200, "Ben")
+	other.get("/operators").shows(403, "You may not do this")
+}
+
 func TestSignOut_EndsTheTokenEverywhere(t *testing.T) {
 	s := start(t)
 	p := s.signedIn(operator.Read)

@@ -125,8 +125,8 @@ func (x *exchange) reject(form string, err error, show func() error) error {
 // fieldsOf are the fields of each form beside which a sentence is shown.
 var fieldsOf = map[string][]string{
 	"open": {"name", "plan"}, "grant": {"kind", "credits", "payment_id", "money", "currency", "reason"},
-	"plan": {"plan"}, "reverse": {"request_id", "reason"}, "link": {"person"}, "email": {"person", "email"},
-	"signout": {"person"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"},
+	"plan": {"plan"}, "reverse": {"request_id", "reason"}, "link": {"person", "operator", "scope"},
+	"email": {"person", "email"}, "signout": {"person"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"},
 	"refund": {"credits", "money", "currency", "refund_id"}, "override": {"field", "value", "reason"},
 	"remove": {"field"}, "token": {"name", "scope", "expires"}, "customer": {"customer", "account"},
 	"filter": {"q", "from", "to", "actor", "stream", "account"},

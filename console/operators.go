@@ -52,6 +52,11 @@ func (x *exchange) issueToken() error {
 		Secrets: []secret{{"The token", issued.Token}}, Back: "/operators", BackTo: "All tokens"})
 }
 
+func (x *exchange) operatorLink() error {
+	return x.link("/admin/login-links", []string{"operator", "scope"}, "an operator in to these pages", "/operators",
+		x.showOperators)
+}
+
 func (x *exchange) revokeToken() error {
 	return x.act("revoke", func() error {
 		return x.call(http.MethodDelete, "/admin/tokens/"+url.PathEscape(x.Request.PathValue("id")), nil, nil)

@@ -32,6 +32,8 @@ type overviewView struct {
 
 	Lines         []ledger.Line
 	LedgerProblem *problem
+
+	BaseURL string
 }
 
 // allowance is what a month's allowance of the plan has left.
@@ -52,7 +54,7 @@ func (a allowance) High() int64 { return a.Limit / 10 * 9 }
 // showOverview answers GET /dashboard. Each part has its own source, and the page shows those that answer.
 func (x *exchange) showOverview() error {
 	now := x.Now().UTC()
-	v := overviewView{Month: usage.MonthOf(now).Start()}
+	v := overviewView{Month: usage.MonthOf(now).Start(), BaseURL: x.BaseURL}
 	notice := x.fresh(ledger.Name, usagemodel.Name)
 	for _, part := range []struct {
 		load    func(*overviewView, time.Time) error

@@ -15,7 +15,7 @@ import (
 func TestOverview_Account_ShowsCreditsUsageAndBurnRate(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme & Söhne", plan.Free)
-	c.get("/dashboard").shows(200, "50 credits", "All of them can be spent", "No credits were used in the last 30 days", "free", "Free credits")
+	c.get("/dashboard").shows(200, "Send a request", baseURL+"/v1/brands/github.com", "50 credits", "All of them can be spent", "No credits were used in the last 30 days", "free", "Free credits")
 
 	c.grant(1_200_000, "pi_1")
 	s.advance(10 * 24 * time.Hour) // to 1 December
@@ -36,7 +36,7 @@ func TestOverview_Account_ShowsCreditsUsageAndBurnRate(t *testing.T) {
 	s.must(err)
 
 	a := c.get("/dashboard").shows(200, "1,200,045 credits", "1 credit is held by running look-ups; 1,200,044 can be spent",
-		"0.5 credits a day", "more than ten years", "5 ÷ 10", "Usage in December 2026", "60 requests a minute")
+		"0.5 credits a day", "more than ten years", "5 ÷ 10", "Usage in December 2026", "60 requests a minute").lacks("Send a request")
 	rows := a.rows()
 	if len(rows) != 3+8 {
 		t.Fatalf("the rows are %q", rows)

@@ -206,7 +206,7 @@ func (s *service) paths() map[string]bool {
 	s.t.Helper()
 	routes, err := s.api.Routes()
 	s.must(err)
-	values := map[string]string{"{id}": brand.ID("acme.com").String(), "{file}": strings.Repeat("0", 64) + ".svg"}
+	values := map[string]string{"{page}": "errors", "{id}": brand.ID("acme.com").String(), "{file}": strings.Repeat("0", 64) + ".svg"}
 	paths := map[string]bool{}
 	for _, route := range routes {
 		if route == "/compat/" { // forms of other services, which the description cannot express; TestProfiles_… ask them

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -97,8 +98,8 @@ type pages struct {
 
 // documents are the pages that do not change while the server runs.
 type documents struct {
-	reference, errors, bot page
-	description            page // the OpenAPI document, JSON
+	pages    map[string]page // by path
+	overview documentView    // of /docs, for searches
 }
 
 // docsURLs returns the URL of the documentation of each error.
@@ -140,36 +141,36 @@ type documentView struct {
 	Codes              []codeDoc
 	UserAgent, Product string
 	Document           *openapi.Document
+	Group              openapi.Tag // of the operations on the page; without a name, none
+	Query, Rejected    string
+	MaxQuery           int
+	Found              []found
 }
 
 func renderDocuments(f frame, userAgent string) (documents, error) {
-	var d documents
 	described, err := openapi.Read(f.BaseURL)
 	if err != nil {
 		return documents{}, err
 	}
-	for _, p := range []struct {
-		to          *page
-		file, title string
-	}{
-		{&d.errors, "errors", "errors"},
-		{&d.bot, "bot", "our crawler"},
-		{&d.reference, "docs", "the API"},
-	} {
-		*p.to, err = staticPage(p.file, documentView{
-			view:  view{frame: f, Title: f.Name + ": " + p.title},
-			Codes: codeDocs, UserAgent: userAgent, Product: productOf(userAgent), Document: described,
-		})
-		if err != nil {
-			return documents{}, err
-		}
-	}
 	description, err := openapi.JSON(f.BaseURL)
-	if err != nil {
-		return documents{}, err
+	d := documents{pages: map[string]page{descriptionPath: newStaticPage(description)}, overview: documentView{
+		view: view{frame: f, Title: f.Name + ": search the API"}, Codes: codeDocs, UserAgent: userAgent,
+		Product: productOf(userAgent), Document: described, MaxQuery: maxSearchRunes,
+	}}
+	add := func(path, file, title string, group openapi.Tag) {
+		v := d.overview
+		v.Title, v.Group = f.Name+": "+title, group
+		p, failed := staticPage(file, v)
+		d.pages[path], err = p, errors.Join(err, failed)
 	}
-	d.description = newStaticPage(description)
-	return d, nil
+	add("/bot", "bot", "our crawler", openapi.Tag{})
+	add("/docs/errors", "errors", "errors", openapi.Tag{})
+	add("/docs", "docs", "the API", openapi.Tag{})
+	schemas := openapi.Tag{Name: "Schemas", Description: "The objects in requests and answers, with their fields."}
+	for _, group := range append(described.Tags, schemas) {
+		add("/docs/"+slug(group.Name), "docs", "the API: "+group.Name, group)
+	}
+	return d, err
 }
 
 func newPage(body []byte) page {
@@ -206,37 +207,52 @@ func productOf(userAgent string) string {
 	return userAgent
 }
 
+// descriptionPath is the path of the OpenAPI document, as JSON.
+const descriptionPath = "/v1/openapi.json"
+
 // routeDocs adds the paths of the documentation.
 func (a *API) routeDocs(r *mux.Router) {
-	document := func(path, name string, choose func(documents) page) {
-		r.Handle(path, newEndpoint(name, open, reads(func(x *exchange) error { return x.sendDocument(choose) })))
-	}
-	document("/docs", "docs", func(d documents) page { return d.reference })
-	document("/docs/errors", "docs", func(d documents) page { return d.errors })
-	document("/bot", "bot", func(d documents) page { return d.bot })
+	docs := newEndpoint("docs", open, reads((*exchange).serveDocument))
 	r.Handle("/docs/logos", newEndpoint("docs", open, reads((*exchange).serveGallery)))
-	r.Handle("/v1/openapi.json", newEndpoint("openapi", open, reads((*exchange).serveDescription)))
-}
-
-func (x *exchange) serveDescription() error {
-	d, err := x.api.pages.documents()
-	if err != nil {
-		return err
-	}
-	return x.sendCached(web.JSON, d.description, pageCache)
+	r.Handle("/docs/{page}", docs) // after the path that it matches, too
+	r.Handle("/docs", docs)
+	r.Handle("/bot", newEndpoint("bot", open, reads((*exchange).serveDocument)))
+	r.Handle(descriptionPath, newEndpoint("openapi", open, reads((*exchange).serveDocument)))
 }
 
 // pageCache lets a browser keep a page for a few minutes and revalidate it with its tag afterwards.
 var pageCache = []string{"public, max-age=300"}
 
-// sendDocument sends the HTML page that choose returns.
-func (x *exchange) sendDocument(choose func(documents) page) error {
+// serveDocument sends the document that has the path, or the results of a search in the API reference.
+func (x *exchange) serveDocument() error {
 	d, err := x.api.pages.documents()
 	if err != nil {
 		return err
 	}
-	x.Header()["Content-Security-Policy"] = x.api.pages.csp
-	return x.sendCached(web.HTML, choose(d), pageCache)
+	path := x.request.URL.Path
+	p, known := d.pages[path]
+	switch {
+	case path == descriptionPath:
+		return x.sendCached(web.JSON, p, pageCache)
+	case !known:
+		x.api.serveUnknown(x, x.request)
+		return nil
+	}
+	x.Header()["Content-Security-Policy"] = d.overview.policy("form-action 'self'", "")
+	query := strings.TrimSpace(x.request.URL.Query().Get("q"))
+	if path != "/docs" || query == "" {
+		return x.sendCached(web.HTML, p, pageCache)
+	}
+	v, problem := d.overview, checkSearchText("The search", query)
+	if v.Query = query; problem != nil {
+		v.Rejected = problem.Text
+	} else {
+		v.Found = find(v.Document, query)
+	}
+	if p, err = staticPage("docs", v); err == nil {
+		x.sendWith(problem, p.body)
+	}
+	return err
 }
 
 // sendCached sends a page, or 304 if the client has it.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -23,7 +25,7 @@ var specCodes = []Code{
 func TestErrorDocs_EveryCode_HasASection(t *testing.T) {
 	p, d := rendered(t, "https://brands.example.com", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)")
 	ids := map[string]bool{}
-	walk(t, d.errors.body, func(n *html.Node) {
+	walk(t, d.pages["/docs/errors"].body, func(n *html.Node) {
 		if id := attribute(n, "id"); id != "" {
 			ids[id] = true
 		}
@@ -43,14 +45,18 @@ func TestErrorDocs_EveryCode_HasASection(t *testing.T) {
 
 func TestPages_Resources_AreSameOrigin(t *testing.T) {
 	_, d := rendered(t, "https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
-	for name, page := range map[string]page{"reference": d.reference, "errors": d.errors, "bot": d.bot} {
+	for name, page := range htmlPages(d) {
 		walk(t, page.body, func(n *html.Node) {
 			switch n.Data {
-			case "script", "link", "img", "iframe", "object", "embed", "form", "base":
+			case "script", "link", "img", "iframe", "object", "embed", "base":
 				t.Errorf("%s: has a <%s>", name, n.Data)
-			case "a":
-				if to := attribute(n, "href"); !strings.HasPrefix(to, "#") && !strings.HasPrefix(to, "https://brands.example.com/") {
+			case "a", "form":
+				to := linkOf(t, "https://brands.example.com"+name, n)
+				if !strings.HasPrefix(to, "https://brands.example.com/") {
 					t.Errorf("%s: links to %s", name, to)
+				}
+				if n.Data == "form" && (to != "https://brands.example.com/docs" || attribute(n, "method") != "get") {
+					t.Errorf("%s: a form sends to %s with the method %s", name, to, attribute(n, "method"))
 				}
 			}
 		})
@@ -59,7 +65,7 @@ func TestPages_Resources_AreSameOrigin(t *testing.T) {
 		}
 	}
 	var shown bool
-	walk(t, d.bot.body, func(n *html.Node) {
+	walk(t, d.pages["/bot"].body, func(n *html.Node) {
 		shown = shown || (n.Data == "code" && strings.Contains(textOf(n), "LetterheadBot/1.0 (+https://brands.example.com/bot)"))
 	})
 	if !shown {
@@ -67,40 +73,48 @@ func TestPages_Resources_AreSameOrigin(t *testing.T) {
 	}
 }
 
-// TestReference_Document_IsShownCompletely checks that it has every operation, schema and code, and
-// that every link in it has a target.
+// TestReference_Document_IsShownCompletely checks that its pages have every operation, schema and code, and
+// that every link in them has a target.
 func TestReference_Document_IsShownCompletely(t *testing.T) {
 	const base = "https://brands.example.com"
 	p, d := rendered(t, base, "", "LetterheadBot/1.0")
 	description := testmust.Get(openapi.Read(base))(t)
-	ids, links, samples := map[string]bool{}, map[string]bool{}, ""
-	walk(t, d.reference.body, func(n *html.Node) {
-		if id := attribute(n, "id"); id != "" {
-			if ids[id] {
-				t.Errorf("two sections have the id %s", id)
+	targets, links, samples := map[string]bool{base + "/docs/logos": true, base + "/dashboard": true, base + "/": true,
+		base + "/v1/openapi.json": true, base + "/dashboard/playground?identifier=github.com": true}, map[string]bool{}, ""
+	for path, page := range htmlPages(d) {
+		targets[base+path] = true
+		walk(t, page.body, func(n *html.Node) {
+			if id := attribute(n, "id"); id != "" {
+				if targets[base+path+"#"+id] {
+					t.Errorf("%s: two sections have the id %s", path, id)
+				}
+				targets[base+path+"#"+id] = true
 			}
-			ids[id] = true
-		}
-		if n.Data == "a" {
-			links[attribute(n, "href")] = true
-		}
-		if n.Data == "p" && (n.Parent.Data == "span" || n.Parent.Data == "p") {
-			t.Errorf("a paragraph inside inline text: %s", textOf(n))
-		}
-		if n.Data == "pre" {
-			if attribute(n, "tabindex") != "0" || attribute(n, "role") == "" || attribute(n, "aria-label") == "" {
-				t.Errorf("the keyboard cannot scroll %.40s", textOf(n))
+			if n.Data == "a" {
+				links[linkOf(t, base+path, n)] = true
 			}
-			samples += textOf(n) + "\n"
-		}
-	})
+			if n.Data == "p" && (n.Parent.Data == "span" || n.Parent.Data == "p") {
+				t.Errorf("%s: a paragraph inside inline text: %s", path, textOf(n))
+			}
+			if n.Data == "pre" && path != "/bot" && path != "/docs/errors" {
+				if attribute(n, "tabindex") != "0" || attribute(n, "role") == "" || attribute(n, "aria-label") == "" {
+					t.Errorf("%s: the keyboard cannot scroll %.40s", path, textOf(n))
+				}
+				samples += textOf(n) + "\n"
+			}
+		})
+	}
 	for _, o := range description.Operations {
-		if !ids[anchor(o)] || !links["#"+anchor(o)] {
+		page := base + "/docs/" + slug(o.Tag)
+		if !targets[page+"#op-"+o.ID] || !links[page+"#op-"+o.ID] {
 			t.Errorf("%s has no section or is not in the contents", o.ID)
+		}
+		if !targets[base+"/docs#op-"+o.ID] {
+			t.Errorf("%s: the link of the reference on one page leads to nothing", o.ID)
 		}
 	}
 	for _, s := range description.Schemas {
-		if !ids["schema-"+s.Name] {
+		if !targets[base+"/docs/schemas#schema-"+s.Name] || !targets[base+"/docs#schema-"+s.Name] {
 			t.Errorf("the schema %s is not shown", s.Name)
 		}
 	}
@@ -109,13 +123,13 @@ func TestReference_Document_IsShownCompletely(t *testing.T) {
 			t.Errorf("%s is not linked", c.Code)
 		}
 	}
-	walk(t, d.reference.body, func(n *html.Node) {
+	walk(t, d.pages["/docs/logo-images"].body, func(n *html.Node) {
 		if attribute(n, "id") == "op-getLogo" && !strings.Contains(textOf(n), "with or without a key") {
 			t.Errorf("the page does not state that logos need no key: %.300s", textOf(n))
 		}
 	})
 	for to := range links {
-		if id, inside := strings.CutPrefix(to, "#"); inside && !ids[id] {
+		if !targets[to] {
 			t.Errorf("the link %s has no target", to)
 		}
 	}
@@ -133,6 +147,43 @@ func TestReference_Document_IsShownCompletely(t *testing.T) {
 	}
 }
 
+// htmlPages returns the documents that are pages, by path.
+func htmlPages(d documents) map[string]page {
+	all := maps.Clone(d.pages)
+	delete(all, descriptionPath)
+	return all
+}
+
+// linkOf returns where a link or a form on a page leads to.
+func linkOf(t *testing.T, page string, n *html.Node) string {
+	t.Helper()
+	from := testmust.Get(url.Parse(page))(t)
+	return testmust.Get(from.Parse(attribute(n, "href") + attribute(n, "action")))(t).String()
+}
+
+// maxPage is the most bytes that a page of the API reference may have.
+const maxPage = 150_000
+
+func TestReference_EveryPage_IsSmall(t *testing.T) {
+	_, d := rendered(t, "https://brands.example.com", "", "LetterheadBot/1.0")
+	if want := len(d.overview.Document.Tags) + 4; len(htmlPages(d)) != want {
+		t.Errorf("%d pages, want %d", len(htmlPages(d)), want)
+	}
+	for path, page := range htmlPages(d) {
+		if len(page.body) > maxPage {
+			t.Errorf("%s has %d bytes, want at most %d", path, len(page.body), maxPage)
+		}
+	}
+	v := d.overview
+	v.Query = "."
+	for _, letter := range "aeio{./" { // the searches that find the most
+		v.Found = find(v.Document, string(letter))
+		if body := testmust.Get(staticPage("docs", v))(t).body; len(v.Found) == 0 || len(body) > maxPage {
+			t.Errorf("the search for %c found %d, on a page of %d bytes, want at most %d", letter, len(v.Found), len(body), maxPage)
+		}
+	}
+}
+
 func TestReference_Descriptions_AreEscaped(t *testing.T) {
 	if got := markdown("a `<b>` **<i>**\n\n<p>"); got != "<p>a <code>&lt;b&gt;</code> <strong>&lt;i&gt;</strong></p><p>&lt;p&gt;</p>" {
 		t.Errorf("%s, want %q", got, "<p>a <code>&lt;b&gt;</code> <strong>&lt;i&gt;</strong></p><p>&lt;p&gt;</p>")
@@ -144,7 +195,7 @@ func TestReference_Descriptions_AreEscaped(t *testing.T) {
 
 func TestPages_ContentSecurityPolicy_AllowsOwnStyleOnly(t *testing.T) {
 	p, d := rendered(t, "https://brands.example.com", "", "LetterheadBot/1.0")
-	for name, page := range map[string]page{"reference": d.reference, "errors": d.errors, "bot": d.bot} {
+	for name, page := range htmlPages(d) {
 		var styles []string
 		walk(t, page.body, func(n *html.Node) {
 			if n.Data == "style" {
@@ -206,7 +257,7 @@ func attribute(n *html.Node, name string) string {
 func TestBotPage_Crawler_IsDescribed(t *testing.T) {
 	_, d := rendered(t, "https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
 	for _, want := range []string{"keeps no cookies between visits", "User-agent: LetterheadBot\nDisallow: /", "with a conditional request", "obeyed by scheduled visits"} {
-		if !bytes.Contains(d.bot.body, []byte(want)) {
+		if !bytes.Contains(d.pages["/bot"].body, []byte(want)) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}

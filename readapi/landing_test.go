@@ -94,7 +94,7 @@ func TestPages_SettingsOfTheOperator_AreShown(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.config.Name, set.config.Accent, set.config.Contact = "Brands & Co", "#ffe600", "mailto:brands@example.com"
 	})
-	for _, path := range []string{"/", "/brands/acme.com", "/docs", "/docs/errors", "/docs/logos", "/bot", "/nothing"} {
+	for _, path := range []string{"/", "/brands/acme.com", "/docs", "/docs/brands", "/docs/errors", "/docs/logos", "/bot", "/nothing"} {
 		a := s.opened(path, browser)
 		if !bytes.Contains(a.body, []byte(`">Brands &amp; Co</a>`)) || bytes.Contains(a.body, []byte("Letterhead:")) {
 			t.Errorf("%s does not have the name of the service", path)

@@ -14,7 +14,7 @@ func TestPages_AnyPage_IsClosedToOtherWindowsAndSendsNoReferrer(t *testing.T) {
 		if strings.HasPrefix(base, "https:") {
 			want = "max-age=31536000"
 		}
-		for _, path := range []string{"/", "/?domain=acme.com", "/?q=acme", "/docs", "/docs/errors", "/docs/logos", "/bot", "/brands", "/nothing"} {
+		for _, path := range []string{"/", "/?domain=acme.com", "/?q=acme", "/docs", "/docs?q=logo", "/docs/brands", "/docs/errors", "/docs/logos", "/docs/nothing", "/bot", "/brands", "/nothing"} {
 			a := s.opened(path, http.Header{"Accept": {"text/html"}})
 			h := a.header
 			if strings.HasPrefix(h.Get("Content-Type"), "text/html") == (h.Get("Location") != "") {

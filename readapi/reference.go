@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,15 +15,64 @@ import (
 	"letterhead/readapi/openapi"
 )
 
-// The functions of the API reference page.
+// The functions of the API reference.
 var referenceFuncs = template.FuncMap{
-	"anchor": anchor, "codes": (*openapi.Response).Codes, "curl": curl, "fields": fieldsOf, "kind": kindOf,
-	"limits": limitsOf, "markdown": markdown, "phrase": phrase, "schemaLink": schemaLink,
-	"statusClass": func(status int) string { return strconv.Itoa(status/100) + "xx" }, "value": shownValue,
+	"codes": (*openapi.Response).Codes, "contains": strings.Contains, "curl": curl, "fields": fieldsOf, "kind": kindOf,
+	"limits": limitsOf, "markdown": markdown, "phrase": phrase, "schemaLink": schemaLink, "slug": slug,
+	"text": text, "typeScript": typeScriptCall, "value": shownValue,
 }
 
-// anchor returns the id of an operation's section.
-func anchor(o *openapi.Operation) string { return "op-" + o.ID }
+// text is the text of an element. html/template would also escape the quotes, which takes a fifth of an example in JSON.
+func text(s string) template.HTML {
+	return template.HTML(strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s))
+}
+
+// slug returns what follows /docs/ in the path of a group's page.
+func slug(group string) string {
+	if group == "Logos" {
+		return "logo-images" // because /docs/logos demonstrates logos
+	}
+	return strings.ReplaceAll(strings.ToLower(group), " ", "-")
+}
+
+// found is an operation, a schema, a field or an error code. URL is relative to /docs/.
+type found struct {
+	Kind, Name, Text, URL string
+}
+
+// find returns what has every word of a query in its name or text.
+func find(d *openapi.Document, query string) []found {
+	words, all := strings.Fields(strings.ToLower(query)), []found(nil)
+	add := func(f found, more string) {
+		text := strings.ToLower(f.Kind + " " + f.Name + " " + f.Text + " " + more)
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
+			all = append(all, f)
+		}
+	}
+	for _, o := range d.Operations {
+		names := o.ID
+		for _, p := range o.Parameters {
+			names += " " + p.Name
+		}
+		for _, r := range o.Responses {
+			for _, h := range r.Headers {
+				names += " " + h.Name
+			}
+		}
+		add(found{o.Method, o.Path, o.Summary, slug(o.Tag) + "#op-" + o.ID}, names)
+	}
+	for _, s := range d.Schemas {
+		url := "schemas#schema-" + s.Name
+		add(found{"schema", s.Name, s.Description, url}, "")
+		for _, f := range fieldsOf(s) {
+			add(found{"field", s.Name + "." + f.Path, f.Schema.Description, url}, "")
+		}
+	}
+	for _, c := range codeDocs {
+		add(found{"error", string(c.Code), c.Meaning, "errors#" + string(c.Code)}, "")
+	}
+	return all
+}
 
 // markdown renders the subset that the document's descriptions use: paragraphs, `code` and **bold**.
 func markdown(text string) template.HTML {
@@ -33,31 +83,23 @@ func markdown(text string) template.HTML {
 	return template.HTML(b.String())
 }
 
+var (
+	codeMarks = regexp.MustCompile("`([^`]*)`")
+	boldMarks = regexp.MustCompile(`\*\*([^*]*)\*\*`)
+	fieldName = regexp.MustCompile(`(?m)^( *)"([a-zA-Z]\w*)":`) // in JSON; it needs no quotes in TypeScript
+)
+
 // phrase renders one paragraph, for places where <p> is not allowed.
 func phrase(text string) template.HTML {
-	var b strings.Builder
-	for i, part := range strings.Split(text, "`") {
-		if i%2 == 1 {
-			b.WriteString("<code>" + template.HTMLEscapeString(part) + "</code>")
-			continue
-		}
-		for j, words := range strings.Split(part, "**") {
-			if j%2 == 1 {
-				b.WriteString("<strong>" + template.HTMLEscapeString(words) + "</strong>")
-			} else {
-				b.WriteString(template.HTMLEscapeString(words))
-			}
-		}
-	}
-	return template.HTML(b.String()) // all text in it was escaped above
+	escaped := codeMarks.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>")
+	return template.HTML(boldMarks.ReplaceAllString(escaped, "<strong>$1</strong>"))
 }
 
 // kindOf describes a schema's type in a few words.
 func kindOf(s *openapi.Schema) string {
-	if s == nil {
-		return "bytes"
-	}
 	switch {
+	case s == nil:
+		return "bytes"
 	case len(s.OneOf) > 0 && len(s.Properties) == 0:
 		var kinds []string
 		for _, one := range s.OneOf {
@@ -187,7 +229,7 @@ func appendFields(all []field, s *openapi.Schema, prefix string, depth int) []fi
 
 // curl returns a shell command that sends a request of an operation, with the examples of its parameters.
 func curl(baseURL string, o *openapi.Operation) string {
-	path, query, headers := o.Path, url.Values{}, []string{}
+	path, query, command := o.Path, url.Values{}, "curl "
 	for _, p := range o.Parameters {
 		value := shownValue(p.Example)
 		switch {
@@ -197,43 +239,55 @@ func curl(baseURL string, o *openapi.Operation) string {
 			query.Set(p.Name, value)
 		}
 	}
-	if len(o.Keys) > 0 {
-		headers = append(headers, "Authorization: Bearer $LETTERHEAD_KEY")
+	if o.Method == http.MethodHead {
+		command = "curl --head "
 	}
-	var lines []string
-	switch o.Method {
-	case http.MethodHead:
-		lines = append(lines, "curl --head "+shellQuoted(baseURL+path+encoded(query)))
-	default:
-		lines = append(lines, "curl "+shellQuoted(baseURL+path+encoded(query)))
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	lines := []string{command + shellQuoted(baseURL+path)}
+	if len(o.Keys) > 0 {
+		lines = append(lines, `  -H "Authorization: Bearer $LETTERHEAD_KEY"`)
 	}
 	if o.Body != nil {
-		headers = append(headers, "Content-Type: application/json")
-	}
-	for _, h := range headers {
-		lines = append(lines, `  -H "`+h+`"`)
-	}
-	if o.Body != nil && len(o.Body.Contents[0].Examples) > 0 {
+		lines = append(lines, `  -H "Content-Type: application/json"`)
 		var compact bytes.Buffer // from the text, whose fields are in the written order
-		if err := json.Compact(&compact, []byte(o.Body.Contents[0].Examples[0].Text)); err == nil {
+		if e := o.Body.Contents[0].Examples; len(e) > 0 && json.Compact(&compact, []byte(e[0].Text)) == nil {
 			lines = append(lines, "  --data "+shellQuoted(compact.String()))
 		}
 	}
 	return strings.Join(lines, " \\\n")
 }
 
-func encoded(query url.Values) string {
-	if len(query) == 0 {
-		return ""
+// typeScriptCall returns a call of the client in clients/typescript that sends the same request as curl.
+func typeScriptCall(o *openapi.Operation) string {
+	options, parameters := map[string]any{}, map[string]map[string]any{}
+	for _, p := range o.Parameters {
+		if p.Required {
+			options["params"] = parameters
+			if parameters[p.In] == nil {
+				parameters[p.In] = map[string]any{}
+			}
+			parameters[p.In][p.Name] = p.Example
+		}
 	}
-	return "?" + query.Encode()
+	if o.Body != nil && len(o.Body.Contents[0].Examples) > 0 {
+		options["body"] = json.RawMessage(o.Body.Contents[0].Examples[0].Text)
+	}
+	if answers := o.Responses[0].Contents; len(answers) > 0 && !strings.Contains(answers[0].Type, "json") {
+		options["parseAs"] = "blob"
+	}
+	call := "const { data, response } = await letterhead.http." + o.Method + "(" + strconv.Quote(o.Path)
+	if len(options) > 0 {
+		indented, _ := json.MarshalIndent(options, "", "  ") // examples were JSON
+		call += ", " + fieldName.ReplaceAllString(string(indented), "$1$2:")
+	}
+	return call + ");"
 }
 
 // shellQuoted quotes a string for a shell if it has other characters than those of a plain URL.
 func shellQuoted(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.-_%@", r)
-	}) {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.-_%@") == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

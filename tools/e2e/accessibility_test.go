@@ -65,7 +65,7 @@ func TestAccessibility_Pages_HaveNoViolation(t *testing.T) {
 		paths []string
 		forms []form
 	}{
-		{"guest", on.guest, on.n.url, []string{"/", "/?q=git", "/brands/spotify.com", "/brands/unknown.example", "/brands/localhost", "/docs", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t", "/dashboard/sign-in?sent=1"}, nil},
+		{"guest", on.guest, on.n.url, []string{"/", "/?q=git", "/brands/spotify.com", "/brands/unknown.example", "/brands/localhost", "/docs", "/docs?q=logo", "/docs?q=xyzzy", "/docs/brands", "/docs/schemas", "/docs/errors", "/docs/logos", "/bot", "/missing", "/dashboard", "/dashboard/sign-in?account=a&token=t", "/dashboard/sign-in?sent=1"}, nil},
 		{"guest of the operators", on.guest, on.admin, []string{"/", "/sign-in?token=t"}, nil},
 		{"customer", on.customer, on.n.url, []string{"/dashboard", "/dashboard/usage", "/dashboard/keys", "/dashboard/ledger", "/dashboard/ledger?domain=%00", "/dashboard/ledger/" + charged,
 			"/dashboard/replay", "/dashboard/replay?at=x", "/dashboard/replay?at=2000-01-01", "/dashboard/statements", "/dashboard/statements/" + month, "/dashboard/playground", "/dashboard/playground?identifier=figma.com", "/dashboard/credits", "/dashboard/notices", "/dashboard/sign-out", "/dashboard/missing"},

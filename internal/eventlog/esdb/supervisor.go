@@ -448,8 +448,7 @@ func isLost(err error) bool {
 	if err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) {
 		return true
 	}
-	var e *esdb.Error
-	if errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorCodeConnectionClosed) || e.IsErrorCode(esdb.ErrorUnavailable)) {
+	if e, ok := errors.AsType[*esdb.Error](err); ok && (e.IsErrorCode(esdb.ErrorCodeConnectionClosed) || e.IsErrorCode(esdb.ErrorUnavailable)) {
 		return true
 	}
 	return status.Code(err) == codes.Unavailable

@@ -35,8 +35,7 @@ func (x *exchange) listBrands() error {
 // domain returns the registrable domain in the path.
 func (x *exchange) domain() (string, error) {
 	domain, err := brand.ParseDomain(x.request.PathValue("domain"))
-	var bad *brand.InvalidDomainError
-	if err != nil && !errors.As(err, &bad) {
+	if err != nil && !errors.As(err, new(*brand.InvalidDomainError)) {
 		return "", invalid("%s.", sentence(err))
 	}
 	return domain, err

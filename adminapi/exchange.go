@@ -275,8 +275,7 @@ func decodeBody(body []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		var kind *json.UnmarshalTypeError
-		if errors.As(err, &kind) {
+		if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return invalid("The field %s of the body has the wrong type.", kind.Field)
 		}
 		return invalid("The body is not the expected JSON object: %s.", err)

@@ -57,8 +57,7 @@ func (d *AccountWriter) Note(ctx context.Context, in NoteAccount) (Done, error) 
 	done, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.Note(in.Request.ID, in.Text)
 	})
-	var invalid *account.InvalidError
-	if errors.As(err, &invalid) && invalid.Field == "text" && invalid.Unwrap() == nil {
+	if invalid, ok := errors.AsType[*account.InvalidError](err); ok && invalid.Field == "text" && invalid.Unwrap() == nil {
 		err = &FieldError{"text", fmt.Sprintf("takes 1 to %d bytes of text. Events keep it forever: name no person",
 			account.MaxNoteBytes)}
 	}

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -113,9 +114,7 @@ type Refunded struct {
 // less. Errors: account.ErrUnknownPayment, account.ErrRefundTooLarge, *account.PaymentMismatchError,
 // account.ErrCreditLimit, account.ErrInvalid, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) RefundPayment(ctx context.Context, in RefundPayment) (Refunded, error) {
-	if in.RefundID == "" {
-		in.RefundID = in.Request.ID
-	}
+	in.RefundID = cmp.Or(in.RefundID, in.Request.ID)
 	var made *eventschemas.PaymentRefunded // by the last decision, if the append was tried again
 	done, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		out, err := s.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits,
@@ -149,9 +148,7 @@ type RecordFee struct {
 // RecordFee records a fee of the payment processor. The same fee is a repeat. Errors: account.ErrUnknownPayment,
 // *account.PaymentMismatchError, account.ErrInvalid, ErrInvalidRequest, and the errors of AccountWriter.
 func (d *AccountWriter) RecordFee(ctx context.Context, in RecordFee) (Done, error) {
-	if in.FeeID == "" {
-		in.FeeID = in.Request.ID
-	}
+	in.FeeID = cmp.Or(in.FeeID, in.Request.ID)
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.RecordFee(account.Fee{FeeID: in.FeeID, PaymentID: in.PaymentID, Money: in.Money})
 	})

@@ -56,9 +56,7 @@ type Session struct {
 // Errors: signin.ErrInvalid, signin.ErrTooManyLinks, account.ErrNotFound, account.ErrClosed, and the errors of update.
 func (s *SignIns) IssueLink(ctx context.Context, request Request,
 	accountID, person string) (token string, expires time.Time, err error) {
-	if person == "" {
-		person = signin.Owner
-	}
+	person = cmp.Or(person, signin.Owner)
 	return s.issue(ctx, request, accountID, signin.IssueLink{Person: person})
 }
 

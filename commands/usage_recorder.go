@@ -103,15 +103,11 @@ func NewUsageRecorder(cfg RecorderConfig, log eventlog.Log, node string) (*Usage
 	if log == nil || node == "" {
 		return nil, errors.New("usage recorder: needs an event log and a node name")
 	}
-	if cfg.FlushEvery == 0 {
-		cfg.FlushEvery = DefaultFlushEvery
-	}
+	cfg.FlushEvery = cmp.Or(cfg.FlushEvery, DefaultFlushEvery)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	r := &UsageRecorder{
 		cfg: cfg, log: log, stream: usage.NodeStream(node), run: uuid.NewString(), entries: map[entryKey]*recorded{},
 		dropped: telemetry.Counter("letterhead_usage_dropped_total",

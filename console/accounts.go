@@ -267,10 +267,7 @@ func (x *exchange) changeAccount() error {
 	default:
 		return errNoPage
 	}
-	tab := tabOf[action]
-	if tab == "" {
-		tab = "/actions"
-	}
+	tab := cmp.Or(tabOf[action], "/actions")
 	show := func() error { return x.showTab(tab) }
 	if about := x.aboutAccount(action, path); about != nil {
 		if asked, err := x.ask(action, about, show); asked {

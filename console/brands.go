@@ -91,8 +91,7 @@ func (x *exchange) showBrand() error {
 // unknown reports whether an error means that there is no such thing, or that it is not shown, and returns every other
 // one.
 func (*exchange) unknown(err error) (bool, error) {
-	var p *problem
-	if errors.As(err, &p) && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict) {
+	if p, ok := errors.AsType[*problem](err); ok && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict) {
 		return true, nil
 	}
 	return false, err

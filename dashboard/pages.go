@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"embed"
 	"html/template"
 	"strconv"
@@ -73,10 +74,8 @@ func (x *exchange) show(status int, name string, v view) error {
 	v.RequestID, v.Sections = x.ID, sections
 	if x.account != nil {
 		v.Session, v.Form = &x.session, web.FormToken(x.Token)
-		v.AccountID, v.Account, v.Status = x.account.ID, x.name, string(x.account.Status)
-		if v.Account == "" {
-			v.Account = x.account.ID
-		}
+		v.AccountID, v.Account = x.account.ID, cmp.Or(x.name, x.account.ID)
+		v.Status = string(x.account.Status)
 	}
 	return x.Show(status, x.pages.templates[name], v)
 }

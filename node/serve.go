@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"letterhead/internal/config"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/telemetry"
 	"letterhead/node/admin"
@@ -292,19 +293,10 @@ func (s *handlerSwitch) open(handler http.Handler) (requests *sync.WaitGroup) {
 
 func (s *handlerSwitch) close(ctx context.Context) error {
 	requests := s.open(nil)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if requests != nil {
-			requests.Wait()
-		}
-	}()
-	select {
-	case <-ended:
+	if requests == nil {
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return delay.Await(ctx, func() error { requests.Wait(); return nil })
 }
 
 func (s *handlerSwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {

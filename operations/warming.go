@@ -105,8 +105,7 @@ func (l *DomainList) reject(line int, text string, err error) {
 		return
 	}
 	reason := "It is the id of a brand; send the domain."
-	var bad *brand.InvalidDomainError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*brand.InvalidDomainError](err); ok {
 		reason = bad.Sentence
 	}
 	text = strings.ToValidUTF8(text[:min(len(text), maxRejectedText)], "")

@@ -2,6 +2,7 @@ package readapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -238,9 +239,7 @@ func (x *exchange) fail(err error) {
 		p = withoutCredits(p)
 	}
 	if x.clientGone() || errors.Is(err, errClientGone) {
-		if x.Status == 0 {
-			x.Status = statusClientGone
-		}
+		x.Status = cmp.Or(x.Status, statusClientGone)
 		if p.Code == CodeInternalError {
 			x.problem = p // an internal fault is logged even if no client sees it
 		}

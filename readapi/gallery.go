@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"cmp"
 	"errors"
 	"html/template"
 	"net/url"
@@ -140,10 +141,7 @@ func (v galleryView) Image(ground, noun, domain, caption string, parameters ...s
 func (g *gallery) page(sent url.Values) ([]byte, error) {
 	v := galleryView{
 		view: view{frame: g.frame, Title: g.Name + ": logos"}, gallery: g, LogoBase: g.logoBase,
-		Domain: strings.TrimSpace(sent.Get("domain")),
-	}
-	if v.Domain == "" {
-		v.Domain = galleryDomain
+		Domain: cmp.Or(strings.TrimSpace(sent.Get("domain")), galleryDomain),
 	}
 	var parameters []string
 	for _, c := range galleryChoices {

@@ -156,8 +156,7 @@ func (x *exchange) parseLogo() (named logo.Identifier, id brand.Identifier, o lo
 		named.Kind = logo.Domain
 		named.Name, o, err = logo.Parse(address, query, accept)
 	}
-	var invalid *logo.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*logo.InvalidError](err); ok {
 		return named, id, o, false, web.Invalid("%s", invalid.Sentence)
 	}
 	switch {

@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -112,10 +113,7 @@ func framingAmbiguous(r *http.Request) bool {
 // addresses, and keys may be anywhere.
 func (x *exchange) finish() {
 	elapsed := x.api.Now().Sub(x.start)
-	status := x.Status
-	if status == 0 {
-		status = http.StatusOK // net/http's own status, for a handler that wrote nothing
-	}
+	status := cmp.Or(x.Status, http.StatusOK) // net/http's own status, for a handler that wrote nothing
 	x.api.metrics.observe(x.Route, x.request.Method, status, elapsed.Seconds())
 	level := levelOf(status, x.problem)
 	if !x.api.Logger.Enabled(x.ctx, level) {
@@ -150,8 +148,7 @@ func problemAttrs(p *Problem) []slog.Attr {
 	if p.Cause != nil {
 		attrs = append(attrs, slog.String("error", p.Cause.Error()))
 	}
-	var panicked *lookup.PanicError
-	if errors.As(p, &panicked) {
+	if panicked, ok := errors.AsType[*lookup.PanicError](p); ok {
 		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	}
 	return attrs

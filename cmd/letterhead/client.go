@@ -373,8 +373,7 @@ func (x *client) unanswered(method string, err error) error {
 
 // mayBeDone reports whether a request that failed may have been carried out.
 func mayBeDone(err error) bool {
-	var answered *apiError
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[*apiError](err); ok {
 		return answered.status >= http.StatusInternalServerError && !errors.Is(err, eventlog.ErrLoss)
 	}
 	return errors.As(err, new(*unansweredError))

@@ -88,9 +88,7 @@ func (a *Account) sameGrant(in Grant, recorded int64) error {
 
 // sameMoney returns an error if the asked money differs from the recorded one.
 func sameMoney(id string, recorded eventschemas.Money, asked *eventschemas.Money) error {
-	if asked == nil {
-		asked = &eventschemas.Money{}
-	}
+	asked = cmp.Or(asked, &eventschemas.Money{})
 	if *asked != recorded {
 		return &PaymentMismatchError{ID: id, Recorded: minorUnits(recorded), Asked: minorUnits(*asked)}
 	}

@@ -377,6 +377,3 @@ func Ended(state string) bool {
 func (s *State) Open() []*Entry {
 	return slices.SortedFunc(maps.Values(s.open), func(a, b *Entry) int { return cmp.Compare(a.number, b.number) })
 }
-
-// Entry returns a report that has not been applied, or nil.
-func (s *State) Entry(stream string) *Entry { return s.open[stream] }

@@ -1,4 +1,4 @@
-// Package delay waits between attempts, no longer than their context allows.
+// Package delay waits between attempts, and for results, no longer than a context allows.
 package delay
 
 import (
@@ -19,6 +19,18 @@ func For(ctx context.Context, d time.Duration) error {
 	select {
 	case <-timer.C:
 		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Await calls do and returns its error. If ctx ends first, it returns ctx.Err() immediately, and do continues.
+func Await(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -88,3 +88,26 @@ func TestJittered_BetweenHalfAndWhole(t *testing.T) {
 		t.Errorf("Jittered(0) = %s", d)
 	}
 }
+
+func TestAwait_ResultInTime_Returned(t *testing.T) {
+	failed := errors.New("failed")
+	if err := delay.Await(t.Context(), func() error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("Await = %v, want %v", err, failed)
+	}
+}
+
+func TestAwait_ContextEndsFirst_WorkContinues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began, ended := time.Now(), make(chan struct{})
+		err := delay.Await(ctx, func() error {
+			defer close(ended)
+			return delay.For(context.WithoutCancel(ctx), time.Hour)
+		})
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != time.Minute {
+			t.Errorf("Await = %v after %s, want %v after %s", err, took, context.DeadlineExceeded, time.Minute)
+		}
+		<-ended
+	})
+}

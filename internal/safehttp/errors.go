@@ -174,16 +174,9 @@ func classifyContext(ctx context.Context, err error) error {
 }
 
 func isTLS(err error) bool {
-	var (
-		verification *tls.CertificateVerificationError
-		record       tls.RecordHeaderError
-		alert        tls.AlertError
-		authority    x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-	)
-	if errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) ||
-		errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) {
+	if errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError)) ||
+		errors.As(err, new(tls.AlertError)) || errors.As(err, new(x509.UnknownAuthorityError)) ||
+		errors.As(err, new(x509.HostnameError)) || errors.As(err, new(x509.CertificateInvalidError)) {
 		return true
 	}
 	// Alerts from the server are a net.OpError around an unexported type.

@@ -302,8 +302,7 @@ func isCutOff(err error) bool {
 
 // bodyError marks decoding errors with ErrMalformed. Other errors are network errors.
 func bodyError(err error) error {
-	var corrupt flate.CorruptInputError
-	if errors.As(err, &corrupt) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) {
+	if errors.As(err, new(flate.CorruptInputError)) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return err

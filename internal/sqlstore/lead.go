@@ -212,8 +212,7 @@ func (p *postgres) queue(ctx context.Context, conn *pgx.Conn, name string) error
 	ctx, cancel := context.WithTimeout(ctx, standbyWait+heartbeatTimeout)
 	defer cancel()
 	_, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", p.lockKey(name))
-	var e *pgconn.PgError
-	if errors.As(err, &e) && e.Code == codeLockTimeout {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeLockTimeout {
 		return errStillTaken
 	}
 	if err != nil {

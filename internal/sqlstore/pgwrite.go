@@ -170,8 +170,7 @@ func (p *postgres) run(parent, bound context.Context, level sql.IsolationLevel, 
 // leaveStandby drops all connections after a server reported that it is read-only: another host of the URL may have
 // taken over.
 func (p *postgres) leaveStandby(err error) {
-	var e *pgconn.PgError
-	if errors.As(err, &e) && e.Code == codeReadOnly {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeReadOnly {
 		p.writePool.Reset()
 		p.readPool.Reset()
 	}

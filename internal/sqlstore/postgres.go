@@ -19,6 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"letterhead/internal/delay"
 )
 
 // Limits of connections to PostgreSQL.
@@ -295,22 +297,17 @@ ORDER BY tablename::text COLLATE "C"`, prefix)
 func (p *postgres) truncate(context.Context) error { return nil }
 
 func (p *postgres) close() error {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	defer p.end() // ends pending writes
+	if delay.Await(ctx, func() error {
 		_ = p.read.Close() // has no connections of its own
 		_ = p.write.Close()
 		p.writePool.Close()
 		p.readPool.Close()
-	}()
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
-	select {
-	case <-closed:
-		p.end()
 		return nil
-	case <-timer.C:
-		p.end() // ends pending writes
+	}) != nil {
 		return fmt.Errorf("close database %s: connections are still in use after %s", p.where, closeTimeout)
 	}
+	return nil
 }

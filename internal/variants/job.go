@@ -183,8 +183,7 @@ func (t *turn) make() ([]byte, error) {
 		start := time.Now()
 		body, err := s.call(ctx, m)
 		took += time.Since(start)
-		var full *overBudget
-		if errors.As(err, &full) && m.ctx.Err() == nil {
+		if full, ok := errors.AsType[*overBudget](err); ok && m.ctx.Err() == nil {
 			failed = false
 			t.end()
 			if !s.pause(m) {

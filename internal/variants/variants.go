@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/membudget"
 	"letterhead/internal/telemetry"
 )
@@ -123,14 +124,9 @@ func (s *Store) Close() {
 		}
 		s.mu.Unlock()
 		defer s.memory.StopAllGoroutines()
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			s.running.Wait()
-		}()
-		select {
-		case <-ended:
-		case <-time.After(CloseTimeout):
+		ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
+		defer cancel()
+		if delay.Await(ctx, func() error { s.running.Wait(); return nil }) != nil {
 			s.cfg.Logger.Warn("closing the store of drawn logos timed out: an image is still being drawn",
 				"waited", CloseTimeout)
 		}

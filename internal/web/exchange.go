@@ -4,6 +4,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,16 +31,12 @@ type Exchange struct {
 func (x *Exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 func (x *Exchange) WriteHeader(status int) {
-	if x.Status == 0 {
-		x.Status = status
-	}
+	x.Status = cmp.Or(x.Status, status)
 	x.ResponseWriter.WriteHeader(status)
 }
 
 func (x *Exchange) Write(b []byte) (int, error) {
-	if x.Status == 0 {
-		x.Status = http.StatusOK
-	}
+	x.Status = cmp.Or(x.Status, http.StatusOK)
 	n, err := x.ResponseWriter.Write(b)
 	x.Written += int64(n)
 	return n, err

@@ -1,6 +1,7 @@
 package brands
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -151,9 +152,7 @@ func New(cfg Config, store *sqlstore.Store) (*Model, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.CacheBytes == 0 {
-		cfg.CacheBytes = DefaultCacheBytes
-	}
+	cfg.CacheBytes = cmp.Or(cfg.CacheBytes, DefaultCacheBytes)
 	c, err := newCache(cfg.CacheBytes)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@
 package brandwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,12 +130,8 @@ func New(ctx context.Context, cfg Config, log eventlog.Log) (*Tail, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.MaxWatches == 0 {
-		cfg.MaxWatches = DefaultMaxWatches
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.MaxWatches = cmp.Or(cfg.MaxWatches, DefaultMaxWatches)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	head, err := log.Head(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find the end of the brand streams: %w", err)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -372,10 +373,7 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 		}
 		var again []*model
 		for _, m := range models {
-			cause := failed[m]
-			if cause == nil {
-				cause = err
-			}
+			cause := cmp.Or(failed[m], err)
 			if cause == nil {
 				m.endAttempt(nil, false)
 				continue

@@ -154,8 +154,7 @@ func (p *replacement) reject(ctx context.Context, why func(*generation) error) e
 
 // repairs reports whether an error is that of live tables that new ones repair.
 func repairs(err error) bool {
-	var quarantined *QuarantinedError
-	return errors.Is(err, errLiveTables) || errors.As(err, &quarantined)
+	return errors.Is(err, errLiveTables) || errors.As(err, new(*QuarantinedError))
 }
 
 // compare brings the new tables to the position of a snapshot of the live ones, and compares both.
@@ -169,9 +168,7 @@ func (p *replacement) compare(ctx context.Context, progress func(Progress)) ([]R
 	var out []Replaced
 	for _, g := range p.scratch {
 		res := p.results[g.model.name]
-		if res.Err == nil {
-			res.Err = err
-		}
+		res.Err = cmp.Or(res.Err, err)
 		out = append(out, Replaced{Comparison: projections.Comparison{
 			Name: res.Name, Version: res.Version, Position: res.Position, Tables: tables[res.Name], Err: res.Err,
 		}})

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -122,9 +123,7 @@ func New(cfg Config, store *sqlstore.Store) *Directory {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	d := &Directory{shared: store.Shared(), logger: cfg.Logger}
 	d.Model = projections.NewModel(Name, store, d.version())
 	d.lookups = telemetry.Counters("letterhead_key_lookups_total",

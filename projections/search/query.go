@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -55,11 +56,8 @@ func (p *Projection) Search(ctx context.Context, q string, limit int) ([]Hit, er
 }
 
 func indexed(d searchindex.Document) Hit {
-	h := Hit{BrandID: &d.BrandID, Name: d.Name, Domain: d.Domain, Claimed: d.Claimed, QualityScore: &d.Quality}
-	if h.Name == "" {
-		h.Name = label(d.Domain)
-	}
-	return h
+	return Hit{BrandID: &d.BrandID, Name: cmp.Or(d.Name, label(d.Domain)), Domain: d.Domain, Claimed: d.Claimed,
+		QualityScore: &d.Quality}
 }
 
 // namedDomain returns the domain that a query names as the identifier of a look-up, if its suffix exists: "next.js" is

@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -353,9 +354,7 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 		}
 	}
 	for _, d := range waiting {
-		if d.err == nil {
-			d.err = ErrNotStarted
-		}
+		d.err = cmp.Or(d.err, ErrNotStarted)
 	}
 }
 
@@ -382,9 +381,7 @@ func unreachable(domains []*batchDomain) (reason error) {
 		if !Unavailable(d.err) {
 			return nil
 		}
-		if reason == nil {
-			reason = d.err
-		}
+		reason = cmp.Or(reason, d.err)
 	}
 	return reason
 }

@@ -86,9 +86,7 @@ type Worker struct {
 
 // New returns a worker.
 func New(cfg Config, log eventlog.Log, accounts Accounts, notices Notices, outcomes Outcomes) (*Worker, error) {
-	if cfg.Catalog == nil {
-		cfg.Catalog = &billing.Catalog{}
-	}
+	cfg.Catalog = cmp.Or(cfg.Catalog, &billing.Catalog{})
 	cfg.RetryEvery = cmp.Or(cfg.RetryEvery, retryEvery)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	w := &Worker{

@@ -52,10 +52,9 @@ func (s *service) linkedTo(t *testing.T, customer string) string {
 	}
 	report := invoicePaid("evt_probe", "in_probe", "price_starter", 1000).report(t)
 	report.Customer = customer
-	stream := domain.Stream(domain.Stripe, "evt_probe")
-	probe.Apply(stream, 0, report, start)
-	d := probe.Decide(probe.Entry(stream), catalog(t, offers))
-	return d.AccountID
+	probe.Apply(domain.Stream(domain.Stripe, "evt_probe"), 0, report, start)
+	open := probe.Open()
+	return probe.Decide(open[len(open)-1], catalog(t, offers)).AccountID
 }
 
 func (s *service) wants(t *testing.T, acmes, others int64, customer, linked string, open ...string) {

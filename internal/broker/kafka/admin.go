@@ -61,25 +61,14 @@ func (a *admin) close() { a.transport.CloseIdleConnections() }
 // ask sends one request and returns when ctx ends, although kafka-go may ignore the context while it
 // waits for a connection.
 func ask[Q, T any](ctx context.Context, limit time.Duration, send func(context.Context, Q) (T, error),
-	request Q) (T, error) {
+	request Q) (value T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	type answer struct {
-		value T
-		err   error
+	answer := new(T) // which send may write after ask has returned
+	if err := delay.Await(ctx, func() (err error) { *answer, err = send(ctx, request); return err }); err != nil {
+		return value, err
 	}
-	answers := make(chan answer, 1)
-	go func() {
-		value, err := send(ctx, request)
-		answers <- answer{value, err}
-	}()
-	select {
-	case got := <-answers:
-		return got.value, got.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
+	return *answer, nil
 }
 
 // explained names the setting if the broker refused the login. Some brokers then only end the connection, as they also

@@ -161,16 +161,9 @@ func (d *delivery) forward(ctx context.Context, m *message.Message) bool {
 
 // drain waits for running handlers, up to a limit.
 func (d *delivery) drain() {
-	done := make(chan struct{})
-	go func() {
-		d.underWay.Wait()
-		close(done)
-	}()
-	timer := time.NewTimer(d.maxWait)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
+	ctx, cancel := context.WithTimeout(context.Background(), d.maxWait) // that of the subscription has ended
+	defer cancel()
+	if delay.Await(ctx, func() error { d.underWay.Wait(); return nil }) != nil {
 		d.logger.Warn(
 			"kafka: a handler is still running after the end of its subscription; its message will be redelivered",
 			"topic", d.topic)

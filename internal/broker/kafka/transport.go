@@ -328,17 +328,14 @@ func (t *Transport) Close() error {
 		return nil
 	}
 	t.end()
-	ended := make(chan error, 1)
-	go func() { ended <- t.shut() }()
 	// closeTimeout applies twice: first to the handlers of subscriptions, then to closing connections.
-	timer := time.NewTimer(2 * closeTimeout)
-	defer timer.Stop()
-	select {
-	case err := <-ended:
-		return err
-	case <-timer.C:
+	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
+	defer cancel()
+	err := delay.Await(ctx, t.shut)
+	if ctx.Err() != nil {
 		return fmt.Errorf("close kafka: the brokers did not respond within %s", 2*closeTimeout)
 	}
+	return err
 }
 
 func (t *Transport) shut() error {

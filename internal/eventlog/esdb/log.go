@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/telemetry"
 )
@@ -139,18 +140,13 @@ func (l *Log) Close() error {
 		// Not the caller's context: closing must end, but not early.
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		ended := make(chan struct{})
-		go func() {
+		_ = delay.Await(ctx, func() error {
 			for range cap(l.calls) {
 				l.calls <- struct{}{} // all slots, after the running calls have released them
 			}
 			l.pumps.Wait()
-			close(ended)
-		}()
-		select {
-		case <-ended:
-		case <-ctx.Done():
-		}
+			return nil
+		})
 		if !l.supervisor.close(ctx) {
 			l.cfg.Logger.Warn("EventStoreDB: calls are stuck in the client, which is left open")
 		}

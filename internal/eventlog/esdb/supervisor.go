@@ -255,28 +255,21 @@ const livenessStream = "letterhead-connection"
 func openLiveness(ctx context.Context, m *member) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	type answer struct {
-		subscription *esdb.Subscription
-		err          error
-	}
-	answered := make(chan answer, 1)
 	m.users.Add(1)
-	go func() {
+	var subscription *esdb.Subscription
+	err := delay.Await(ctx, func() (err error) {
 		defer m.release()
-		var a answer
-		defer func() { answered <- a }()
-		defer recovered(&a.err)
-		a.subscription, a.err = m.client.SubscribeToStream(m.retired, livenessStream,
+		defer recovered(&err)
+		subscription, err = m.client.SubscribeToStream(m.retired, livenessStream,
 			esdb.SubscribeToStreamOptions{From: esdb.End{}})
-	}()
-	select {
-	case a := <-answered:
-		m.liveness = a.subscription
-		return a.err
-	case <-ctx.Done():
+		return err
+	})
+	if ctx.Err() != nil {
 		m.retire()
 		return fmt.Errorf("the server does not confirm a subscription: %w", ctx.Err())
 	}
+	m.liveness = subscription
+	return err
 }
 
 // guard replaces a member when its liveness subscription ends: the next connection is compared again.
@@ -422,15 +415,11 @@ func (s *supervisor) suspect(m *member) {
 	s.work.Go(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, probeTimeout)
 		defer cancel()
-		tried := make(chan error, 1)
-		go func() {
+		err := delay.Await(ctx, func() error {
 			defer m.release()
-			tried <- ping(ctx, m.client)
-		}()
-		var err error
-		select {
-		case err = <-tried:
-		case <-ctx.Done():
+			return ping(ctx, m.client)
+		})
+		if ctx.Err() != nil {
 			err = fmt.Errorf("no answer within %s", probeTimeout)
 		}
 		s.mu.Lock()
@@ -451,17 +440,7 @@ func (s *supervisor) close(ctx context.Context) bool {
 		s.work.Go(func() { s.drain(m) })
 	}
 	s.mu.Unlock()
-	ended := make(chan struct{})
-	go func() {
-		s.work.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return delay.Await(ctx, func() error { s.work.Wait(); return nil }) == nil
 }
 
 // isLost reports whether an error means that the next call needs another connection.
@@ -469,8 +448,7 @@ func isLost(err error) bool {
 	if err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) {
 		return true
 	}
-	var e *esdb.Error
-	if errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorCodeConnectionClosed) || e.IsErrorCode(esdb.ErrorUnavailable)) {
+	if e, ok := errors.AsType[*esdb.Error](err); ok && (e.IsErrorCode(esdb.ErrorCodeConnectionClosed) || e.IsErrorCode(esdb.ErrorUnavailable)) {
 		return true
 	}
 	return status.Code(err) == codes.Unavailable

@@ -177,8 +177,7 @@ func (x *Index) savedIn(ctx context.Context, name, id string) (saved, error) {
 		op: "checkpoint", method: http.MethodGet, path: "/" + name + "/_doc/" + id,
 		query: "filter_path=_index,found,_source,error.type,error.reason", missing: true, starting: id == logID,
 	})
-	var no *rejection
-	if errors.As(err, &no) && no.document != nil {
+	if no, ok := errors.AsType[*rejection](err); ok && no.document != nil {
 		body, err = no.document, nil
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"bytes"
-	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -79,15 +78,11 @@ func listed(rows string, columns []string, serve func(*exchange) error) func(*ex
 }
 
 // part returns the rows of a page of a listing, and the cursor of the next one. It fails if the page has neither all rows
-// nor a cursor. Each part has the time of a request, so that a file may take longer; it ends when the client leaves,
-// with the next write.
+// nor a cursor.
 func (x *exchange) part(serve func(*exchange) error, query, rows string) (part []map[string]any, _ string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), requestTimeout)
-	defer cancel()
 	answer, inner := web.NewAnswer(), *x
-	inner.ctx = ctx
 	inner.Exchange = web.Exchange{ResponseWriter: answer, ID: x.ID}
-	inner.request = x.request.Clone(ctx)
+	inner.request = x.request.Clone(x.ctx)
 	inner.request.URL.RawQuery = query
 	inner.request.Header.Del("Accept-Encoding")
 	inner.anyLimit = true

@@ -1,38 +1,28 @@
 package adminapi_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
-	"letterhead/adminapi"
 	"letterhead/commands"
-	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/accountnames"
-	"letterhead/internal/testmust"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
 )
 
-func (s *service) importBrands(n int) {
-	s.t.Helper()
-	name := "Acme"
-	record := eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany(), QualityScore: 0.5, Complete: true}
-	for i := range n {
-		_, err := s.node.Writers.Brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: fmt.Sprintf("acme%d.com", i), Source: "set@1", Record: record})
-		s.must(err)
-	}
-}
-
 // A file has all rows, also those beyond the largest page of its read model.
 func TestFile_MoreRowsThanAPage_HasAll(t *testing.T) {
 	s := start(t)
-	s.importBrands(brands.MaxPage + 1)
+	name := "Acme"
+	record := eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany(), QualityScore: 0.5, Complete: true}
+	for i := range brands.MaxPage + 1 {
+		_, err := s.node.Writers.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: fmt.Sprintf("acme%d.com", i), Source: "set@1", Record: record})
+		s.must(err)
+	}
 	a := s.get("/admin/brands?format=csv")
 	if rows := strings.Count(a.text, "\n") - 1; a.status != http.StatusOK || rows != brands.MaxPage+1 {
 		t.Errorf("the file has %d rows (status %d), want %d", rows, a.status, brands.MaxPage+1)
@@ -44,34 +34,6 @@ func TestFile_MoreRowsThanAPage_HasAll(t *testing.T) {
 	}
 	for _, path := range []string{"/admin/brands", "/admin/crawls/failures"} {
 		s.get(path+"?domain=+").rejected(http.StatusBadRequest, "domain is blank")
-	}
-}
-
-// ending ends the time of a request when its answer begins.
-type ending struct {
-	*httptest.ResponseRecorder
-	end func()
-}
-
-func (e ending) Write(body []byte) (int, error) {
-	e.end()
-	return e.ResponseRecorder.Write(body)
-}
-
-// The time of a request limits each part of a file.
-func TestFile_TakesLongerThanARequest_HasAll(t *testing.T) {
-	s := start(t)
-	const rows = 501
-	s.importBrands(rows)
-	s.must(s.node.Operations.Reads.CatchUp(t.Context(), brands.Name))
-	api := testmust.Get(adminapi.New(s.fixed()))(t)
-	ctx, end := context.WithCancel(t.Context())
-	w := ending{httptest.NewRecorder(), end}
-	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/admin/brands?format=csv", nil)
-	r.Header.Set("Authorization", "Bearer "+s.tok[operator.Read])
-	api.Handler().ServeHTTP(w, r)
-	if got := strings.Count(w.Body.String(), "\n") - 1; ctx.Err() == nil || got != rows {
-		t.Errorf("the file has %d rows (status %d, %v), want %d", got, w.Code, ctx.Err(), rows)
 	}
 }
 

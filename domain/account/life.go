@@ -2,6 +2,8 @@ package account
 
 import (
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -113,4 +115,54 @@ func (a *Account) Close(reason string) (Outcome, error) {
 	}
 	out.Events = append(out.Events, eventschemas.AccountClosed{Reason: reason})
 	return out, nil
+}
+
+// RecognizeBreakage removes all remaining credits of a closed account, which is in the books the last use of them. The
+// policy says why they will not be used. It is a repeat if no credits remain. A charge can still be reversed
+// afterwards; the credits that it returns can be removed again. Errors: ErrInvalid, ErrNotFound, ErrNotClosed,
+// ErrOpenHolds.
+func (a *Account) RecognizeBreakage(policy string) (Outcome, error) {
+	if err := firstError(text("policy", policy, true), a.exists()); err != nil {
+		return Outcome{}, err
+	}
+	switch {
+	case a.core.status != Closed:
+		return Outcome{}, ErrNotClosed
+	case len(a.open) > 0:
+		return Outcome{}, ErrOpenHolds
+	case a.core.balance <= 0:
+		return repeated(), nil
+	}
+	if err := kept("policy", policy); err != nil {
+		return Outcome{}, err
+	}
+	return decided(eventschemas.BreakageRecognized{Credits: a.core.balance, Policy: policy}), nil
+}
+
+// MaxNoteBytes limits the text of a note.
+const MaxNoteBytes = 500
+
+// Note records a note of an operator, even about a closed account. A note that was recorded under the id is a repeat.
+// Errors: ErrInvalid, ErrNotFound.
+func (a *Account) Note(id, text string) (Outcome, error) {
+	switch {
+	case id == "":
+		return Outcome{}, &InvalidError{Field: "note_id", Reason: "is missing"}
+	case strings.TrimSpace(text) == "":
+		return Outcome{}, &InvalidError{Field: "text", Reason: "is missing"}
+	case len(text) > MaxNoteBytes:
+		return Outcome{}, &InvalidError{Field: "text", Reason: "is too long"}
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return Outcome{}, &InvalidError{Field: "text", Reason: "is not text"}
+	}
+	if err := a.exists(); err != nil {
+		return Outcome{}, err
+	}
+	if _, ok := a.notes[id]; ok {
+		return repeated(), nil
+	}
+	if err := kept("text", text); err != nil {
+		return Outcome{}, err
+	}
+	return decided(eventschemas.AccountNoted{NoteID: id, Text: text}), nil
 }

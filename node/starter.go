@@ -51,9 +51,8 @@ func (x *starterIndex) load(ctx context.Context, marker starter.Marker) error {
 			}
 		}
 	}
-	x.heavy.Lock()
-	defer x.heavy.Unlock()
 	began, said := time.Now(), time.Now()
+	x.heavy.Lock()
 	result, err := starter.Import(ctx, starter.Config{
 		Logger: x.logger,
 		Progress: func(done, total int) {
@@ -66,6 +65,7 @@ func (x *starterIndex) load(ctx context.Context, marker starter.Marker) error {
 		Assets: x.stores.Assets, Marker: marker,
 		Brands: starterBrands{x.brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}},
 	})
+	x.heavy.Unlock()
 	if err != nil {
 		return fmt.Errorf("import the starter index: %w; the import resumes at the next start", err)
 	}

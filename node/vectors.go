@@ -113,6 +113,9 @@ func openVectors(cache string, wait func(context.Context), heavy sync.Locker, lo
 		}
 		heavy.Lock()
 		defer heavy.Unlock()
+		if v.err = ctx.Err(); v.err != nil {
+			return
+		}
 		debug.FreeOSMemory() // of the builds
 		// Compiling ends by itself, and needs no context.
 		if v.renderer, v.err = resvg.New(context.Background(), resvg.Config{CacheDir: cache}); v.err != nil {

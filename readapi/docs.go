@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"strings"
 	"sync"
@@ -100,6 +101,7 @@ type pages struct {
 type documents struct {
 	pages    map[string]page // by path
 	overview documentView    // of /docs, for searches
+	found    *template.Template
 }
 
 // docsURLs returns the URL of the documentation of each error.
@@ -153,7 +155,9 @@ func renderDocuments(f frame, userAgent string) (documents, error) {
 		return documents{}, err
 	}
 	description, err := openapi.JSON(f.BaseURL)
-	d := documents{pages: map[string]page{descriptionPath: newStaticPage(description)}, overview: documentView{
+	found, failed := pageTemplate("docs")
+	err = errors.Join(err, failed)
+	d := documents{found: found, pages: map[string]page{descriptionPath: newStaticPage(description)}, overview: documentView{
 		view: view{frame: f, Title: f.Name + ": search the API"}, Codes: codeDocs, UserAgent: userAgent,
 		Product: productOf(userAgent), Document: described, MaxQuery: maxSearchRunes,
 	}}
@@ -244,13 +248,17 @@ func (x *exchange) serveDocument() error {
 		return x.sendCached(web.HTML, p, pageCache)
 	}
 	v, problem := d.overview, checkSearchText("The search", query)
+	if problem == nil {
+		problem = x.admitVisitor()
+	}
 	if v.Query = query; problem != nil {
 		v.Rejected = problem.Text
 	} else {
 		v.Found = find(v.Document, query)
 	}
-	if p, err = staticPage("docs", v); err == nil {
-		x.sendWith(problem, p.body)
+	body, err := render(d.found, v)
+	if err == nil {
+		x.sendWith(problem, body)
 	}
 	return err
 }

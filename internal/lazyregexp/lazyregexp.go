@@ -10,7 +10,10 @@ import (
 )
 
 // Regexp is a regular expression. Its methods work as in regexp.Regexp, and panic if it cannot be compiled.
-type Regexp struct{ compiled func() *regexp.Regexp }
+type Regexp struct {
+	text     string
+	compiled func() *regexp.Regexp
+}
 
 // inTest reports whether this process is a test, which compiles at once, so that an expression that cannot be compiled
 // is found whether or not a test uses it.
@@ -18,12 +21,14 @@ var inTest = len(os.Args) > 0 && strings.HasSuffix(strings.TrimSuffix(os.Args[0]
 
 // New returns the regular expression of a text, which regexp.MustCompile compiles at its first use.
 func New(text string) *Regexp {
-	r := &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })}
+	r := &Regexp{text: text, compiled: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })}
 	if inTest {
 		r.compiled()
 	}
 	return r
 }
+
+func (r *Regexp) String() string { return r.text }
 
 func (r *Regexp) MatchString(s string) bool { return r.compiled().MatchString(s) }
 

@@ -14,6 +14,7 @@ func TestRegexp_AnswersAsRegexp(t *testing.T) {
 	lazy, compiled := lazyregexp.New(expression), regexp.MustCompile(expression)
 	for _, text := range []string{"", "none", "xAAbya", "ab ab ab"} {
 		for method, results := range map[string][2]any{
+			"String":                  {lazy.String(), compiled.String()},
 			"MatchString":             {lazy.MatchString(text), compiled.MatchString(text)},
 			"FindString":              {lazy.FindString(text), compiled.FindString(text)},
 			"FindStringIndex":         {lazy.FindStringIndex(text), compiled.FindStringIndex(text)},

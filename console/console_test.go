@@ -260,6 +260,20 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.post(page+"/explode", url.Values{}).shows(404, "does not exist")
 }
 
+func TestLedger_Charge_CanBeReversedForADay(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	page := "/accounts/" + id
+	_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{
+		Request: commands.Request{ID: "req_1", Actor: "account:" + id}, AccountID: id, BrandID: "b", Domain: "acme.com",
+	})
+	s.must(err)
+	s.ahead.Add(int64(account.ReversalWindow - time.Hour))
+	s.signedIn(operator.Admin).get(page+"/ledger").shows(200, "Look-up of acme.com").form(page + "/reverse")
+	s.ahead.Add(int64(time.Hour))
+	s.signedIn(operator.Admin).get(page+"/ledger").shows(200, "Look-up of acme.com").lacks(page + "/reverse")
+}
+
 func TestForm_RejectedAndNotOnThePage_ShowsTheReason(t *testing.T) {
 	s := start(t)
 	id := s.account("Acme")

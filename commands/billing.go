@@ -219,9 +219,13 @@ func (b *Billing) append(ctx context.Context, request Request, stream string, ex
 
 // Checkout returns the checkout session of an offer for an account.
 func Checkout(offer billing.Offer, accountID string, catalog *billing.Catalog, baseURL string) stripeapi.Checkout {
+	metadata := map[string]string{billing.MetaAccount: accountID, billing.MetaPrice: offer.Price}
+	if offer.Plan == "" {
+		metadata[billing.MetaGranted] = "checkout.session"
+	}
 	return stripeapi.Checkout{
-		Price: offer.Price, Subscription: offer.Plan != "", AccountID: accountID,
-		Metadata:   map[string]string{billing.MetaAccount: accountID, billing.MetaPrice: offer.Price},
+		Price: offer.Price, Subscription: offer.Plan != "", AccountID: accountID, Metadata: metadata,
 		SuccessURL: cmp.Or(catalog.SuccessURL, baseURL+"/"), CancelURL: cmp.Or(catalog.CancelURL, baseURL+"/"),
+		Page: stripeapi.Page(catalog.Page),
 	}
 }

@@ -20,6 +20,7 @@ type creditsView struct {
 	Closed     bool
 	Paid       bool // a payment was just made, of which the account may not know yet
 	Subscribed bool // the account has a subscription that has not ended
+	Priced     bool // the file of plans and packs has amounts
 }
 
 // leaving is the data of the page that leads to one of the payment processor.
@@ -54,7 +55,7 @@ func (x *exchange) showCredits() error {
 		x.Logger.WarnContext(x.Ctx, "the subscription cannot be read; the page does not offer to manage it",
 			"request_id", x.ID, "account", x.session.AccountID, "error", err)
 	}
-	v := creditsView{Balance: standing.Balance, Plan: standing.Plan, Packs: catalog.Packs,
+	v := creditsView{Balance: standing.Balance, Plan: standing.Plan, Packs: catalog.Packs, Priced: catalog.Priced(),
 		Closed: standing.Status == string(account.Closed), Subscribed: subscriber != ""}
 	for _, p := range catalog.Plans {
 		limits, err := x.Plans.Get(p.Plan)

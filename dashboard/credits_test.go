@@ -195,3 +195,20 @@ func TestCredits_NothingIsSold_SaysWhoAddsThem(t *testing.T) {
 	c.get("/dashboard/credits").shows(200, "does not sell credits here").lacks("<button>Buy")
 	c.post("/dashboard/credits", url.Values{"price": {"price_small"}}).shows(404, "This is not sold")
 }
+
+func TestCredits_FileWithAmounts_ShowsPrices(t *testing.T) {
+	s, _ := selling(t, "")
+	file := s.node.Config.BillingFile
+	packs := "packs: [{price: price_small, name: small, credits: 500}, {price: price_large, name: large, credits: 5000, amount: 39.00 EUR}]\n"
+	testmust.Succeed(t, os.WriteFile(file, []byte(packs), 0o600))
+	rows := s.signedIn("Acme", plan.Free).get("/dashboard/credits").shows(200, "with tax and discounts").rows()
+	if len(rows) != 2 || rows[0][2] != "" || rows[1][0] != "large" || rows[1][2] != "39.00 EUR" {
+		t.Errorf("the offers are %q", rows)
+	}
+	yearly := "plans: [{price: price_growth, plan: growth, credits: 120000, amount: 990.00 EUR, every: year}]\n"
+	testmust.Succeed(t, os.WriteFile(file, []byte(yearly), 0o600))
+	rows = s.signedIn("Beta", plan.Free).get("/dashboard/credits").rows()
+	if len(rows) != 1 || rows[0][1] != "990.00 EUR a year" {
+		t.Errorf("the offers are %q", rows)
+	}
+}

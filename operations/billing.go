@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/account"
 	domain "letterhead/domain/billing"
 	"letterhead/eventschemas"
+	"letterhead/internal/disk"
 	"letterhead/internal/stripeapi"
 	"letterhead/projections/inbox"
 	"letterhead/projections/payments"
@@ -208,6 +209,61 @@ func linkedPayment(p *payments.Payment) eventschemas.BillingReported {
 		r.Money = &eventschemas.Money{Minor: p.Money, Currency: p.Currency}
 	}
 	return r
+}
+
+// SetUp creates the prices at Stripe that a file of plans and packs lacks, and writes their ids into the file. Then it
+// creates the webhook endpoint of this service, unless there is one. It calls done with a line for each of them. A
+// repeat creates nothing twice. Errors: those of the file, stripeapi.ErrNoKey, and the errors of Stripe's library.
+func (o *Billing) SetUp(ctx context.Context, file string, done func(format string, args ...any) error) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	draft, err := domain.ParseDraft(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, m := range draft.Missing {
+		id, made, err := o.Stripe.MakePrice(ctx, stripeapi.Price{Key: m.Key, Name: m.Name, Amount: m.Amount,
+			Currency: m.Currency, Every: m.Every})
+		if err != nil {
+			return err
+		}
+		m.SetID(id)
+		how := "was there"
+		if made {
+			how = "is created"
+		}
+		if err := done("the price %s (%s) %s\n", id, m.Name, how); err != nil {
+			return err
+		}
+	}
+	if len(draft.Missing) > 0 {
+		if text, err = draft.Text(); err == nil {
+			err = errors.Join(disk.WriteText(file, string(text)), os.Chmod(file, info.Mode()))
+		}
+		if err = errors.Join(err, done("the ids of the prices are in %s\n", file)); err != nil {
+			return err
+		}
+	}
+	url := o.BaseURL + "/billing/stripe"
+	if all, err := o.Stripe.Endpoints(ctx, url); err != nil || len(all) > 0 {
+		if err == nil {
+			err = done("the webhook endpoint %s was there; letterhead doctor checks it\n", url)
+		}
+		return err
+	}
+	secret, err := o.Stripe.MakeEndpoint(ctx, url,
+		stripeapi.Endpoint{APIVersion: domain.StripeVersion, Types: domain.EndpointTypes()})
+	if err != nil {
+		return err
+	}
+	return done("the webhook endpoint %s is created; this is the secret that signs its events:\n"+
+		"LETTERHEAD_STRIPE_WEBHOOK_SECRET=%s\n", url, secret)
 }
 
 // CheckEndpoint asks Stripe for the webhook endpoint of this service, and fails if there is none that suffices.

@@ -16,6 +16,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/reconcile"
 	"letterhead/eventschemas"
+	"letterhead/internal/stripeapi"
 	"letterhead/node"
 	"letterhead/operations"
 	"letterhead/projections/inbox"
@@ -167,6 +168,21 @@ func billingLink(e *environment) *cobra.Command {
 		}
 		return e.printf("%s is linked to account %s\n", what, link.AccountID)
 	})
+}
+
+func billingSetup(e *environment) *cobra.Command {
+	return &cobra.Command{
+		Use: "setup FILE", Short: "Create prices and a webhook endpoint at the payment processor", Args: exactArgs("FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			cfg, err := e.config()
+			if err != nil {
+				return err
+			}
+			o := &operations.Billing{BaseURL: cfg.BaseURL,
+				Stripe: stripeapi.New(stripeapi.Config{Key: cfg.StripeKey, URL: cfg.StripeURL})}
+			return o.SetUp(c.Context(), args[0], e.printf)
+		},
+	}
 }
 
 // atMostOneArg accepts one argument or none.

@@ -74,7 +74,7 @@ func allCommands(e *environment) []*cobra.Command {
 		group("ledger", "Show, verify and prove grants, charges and reversals", ledgerShow(e), ledgerVerify(e),
 			ledgerUndelivered(e), ledgerCheckpoint(e), ledgerProve(e), ledgerCheck(e), ledgerKey(e)),
 		group("billing", "Payments through a payment processor", billingCheckout(e), billingInbox(e), billingLink(e),
-			billingReconcile(e)),
+			billingReconcile(e), billingSetup(e)),
 		group("statement", "Show statements of accounts", statementShow(e)),
 		group("books", "Report revenue, deferred revenue, usage and balances", booksRevenue(e), booksDeferred(e),
 			booksUsage(e), booksTrialBalance(e), booksBreakage(e), booksClose(e), booksStatus(e)),

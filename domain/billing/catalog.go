@@ -17,14 +17,26 @@ import (
 // MaxCatalogBytes limits the file of plans and packs.
 const MaxCatalogBytes = 1 << 20
 
+var errTooLong = fmt.Errorf("it has more than %d bytes", MaxCatalogBytes)
+
 // Catalog is what the prices of a payment processor stand for.
 type Catalog struct {
 	// SuccessURL and CancelURL are the pages after a checkout.
 	SuccessURL string           `yaml:"success_url"`
 	CancelURL  string           `yaml:"cancel_url"`
+	Page       Page             `yaml:"payment_page"`
 	Plans      []PlanPrice      `yaml:"plans"`
 	Packs      []PackPrice      `yaml:"packs"`
 	offers     map[string]Offer // by price
+}
+
+// Page is what a payment page does. What costs nothing is on by default.
+type Page struct {
+	AutomaticTax   bool `yaml:"automatic_tax"`   // adds the tax of the customer's country, as set up at the processor
+	TaxIDs         bool `yaml:"tax_ids"`         // takes the tax id of a company
+	Address        bool `yaml:"address"`         // always asks for a billing address
+	PromotionCodes bool `yaml:"promotion_codes"` // takes promotion codes
+	Invoices       bool `yaml:"invoices"`        // makes invoices for packs; subscriptions always have them
 }
 
 // PlanPrice is the price of a subscription, and the credits of each paid period. A plan may have several prices.
@@ -32,6 +44,8 @@ type PlanPrice struct {
 	Price   string  `yaml:"price"`
 	Plan    plan.ID `yaml:"plan"`
 	Credits int64   `yaml:"credits"`
+	Amount  string  `yaml:"amount"` // such as 49.00 EUR; empty if the file does not say
+	Every   string  `yaml:"every"`  // month or year; empty if the file does not say
 }
 
 // PackPrice is the price of a pack of credits.
@@ -39,6 +53,7 @@ type PackPrice struct {
 	Price   string `yaml:"price"`
 	Name    string `yaml:"name"`
 	Credits int64  `yaml:"credits"`
+	Amount  string `yaml:"amount"` // as in PlanPrice
 }
 
 // Offer is what a price gives.
@@ -51,13 +66,13 @@ type Offer struct {
 // ParseCatalog reads the YAML file of plans and packs. Errors name the price or the field that is wrong.
 func ParseCatalog(text []byte) (*Catalog, error) {
 	if len(text) > MaxCatalogBytes {
-		return nil, fmt.Errorf("it has more than %d bytes", MaxCatalogBytes)
+		return nil, errTooLong
 	}
-	c := &Catalog{}
+	c := &Catalog{Page: Page{TaxIDs: true, PromotionCodes: true}}
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	documents.KnownFields(true)
 	if err := documents.Decode(c); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("it must be YAML with success_url, cancel_url, plans and packs: %w", err)
+		return nil, fmt.Errorf("it must be YAML with success_url, cancel_url, payment_page, plans and packs: %w", err)
 	}
 	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it has a second YAML document (after ---)")
@@ -73,7 +88,10 @@ func (c *Catalog) check() error {
 		}
 	}
 	c.offers = map[string]Offer{}
-	add := func(what string, o Offer) error {
+	add := func(what string, o Offer, amount string) error {
+		if _, err := ParseMoney(amount); amount != "" && err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
 		switch _, twice := c.offers[o.Price]; {
 		case o.Price == "" || !isID(o.Price):
 			return fmt.Errorf("%s: price %q is not the id of a price", what, o.Price)
@@ -90,7 +108,10 @@ func (c *Catalog) check() error {
 		if _, err := plan.Default().Get(p.Plan); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		if err := add(what, Offer(p)); err != nil {
+		if p.Every != "" && p.Every != "month" && p.Every != "year" || p.Every == "" && p.Amount != "" {
+			return fmt.Errorf("%s: every %q is not month or year", what, p.Every)
+		}
+		if err := add(what, Offer{Price: p.Price, Plan: p.Plan, Credits: p.Credits}, p.Amount); err != nil {
 			return err
 		}
 	}
@@ -102,11 +123,17 @@ func (c *Catalog) check() error {
 		if slices.ContainsFunc(c.Packs[:i], func(other PackPrice) bool { return other.Name == p.Name }) {
 			return fmt.Errorf("%s: the pack %s is in the file twice", what, p.Name)
 		}
-		if err := add(what, Offer{Price: p.Price, Credits: p.Credits}); err != nil {
+		if err := add(what, Offer{Price: p.Price, Credits: p.Credits}, p.Amount); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Priced reports whether an entry has an amount.
+func (c *Catalog) Priced() bool {
+	return slices.ContainsFunc(c.Packs, func(p PackPrice) bool { return p.Amount != "" }) ||
+		slices.ContainsFunc(c.Plans, func(p PlanPrice) bool { return p.Amount != "" })
 }
 
 // Offer returns what a price gives.

@@ -43,6 +43,20 @@ func TestParseCatalog_PricesStandForPlansAndPacks(t *testing.T) {
 	}
 }
 
+func TestParseCatalog_PaymentPage_TakesWhatCostsNothingByDefault(t *testing.T) {
+	for text, want := range map[string]billing.Page{
+		"":                                    {TaxIDs: true, PromotionCodes: true},
+		"payment_page:":                       {TaxIDs: true, PromotionCodes: true},
+		"payment_page: {promotion_codes: no}": {TaxIDs: true},
+		"payment_page: {automatic_tax: true, tax_ids: false, address: true, invoices: true}": {AutomaticTax: true, Address: true, PromotionCodes: true, Invoices: true},
+	} {
+		c, err := billing.ParseCatalog([]byte(text))
+		if err != nil || c.Page != want {
+			t.Errorf("%q: %+v, %v, want %+v", text, c.Page, err, want)
+		}
+	}
+}
+
 func TestParseCatalog_WrongFile_IsNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		catalogText + "  - {price: price_growth, name: large, credits: 1}": "price price_growth is in the file twice",
@@ -55,6 +69,8 @@ func TestParseCatalog_WrongFile_IsNamed(t *testing.T) {
 		"packs: [{price: p, credits: 1}]":                                  `name ""`,
 		"packs: [{price: p, name: n, credits: 1, colour: red}]":            "colour",
 		"success_url: ftp://example.com":                                   "success_url",
+		"payment_page: {automatic_tax: maybe}":                             "must be YAML",
+		"payment_page: {vat: true}":                                        "vat",
 		"- a":                                                              "must be YAML",
 		"packs: []\n---\npacks: []":                                        "second YAML document",
 		strings.Repeat("#", billing.MaxCatalogBytes+1):                     "more than",

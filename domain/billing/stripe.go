@@ -31,6 +31,7 @@ const (
 const (
 	MetaAccount = "account_id"
 	MetaPrice   = "price"
+	MetaGranted = "granted_by" // of the invoice of a pack, whose checkout session grants the credits
 )
 
 // StripeEvent is an event of Stripe whose signature was verified.
@@ -157,6 +158,13 @@ func readable(version string) bool {
 	return err == nil && date >= oldest
 }
 
+// EndpointTypes returns the types of events that a webhook endpoint sends.
+func EndpointTypes() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(readers)), func(name string) bool {
+		return name == "charge.refund.updated" // its successor is refund.updated
+	})
+}
+
 // CheckEndpoint returns why a webhook endpoint that sends these types of events, of this API version, does not suffice.
 // The version is "" if the endpoint has the default version of the Stripe account, which may be any.
 func CheckEndpoint(version string, types []string) error {
@@ -167,12 +175,7 @@ func CheckEndpoint(version string, types []string) error {
 	if slices.Contains(types, "*") {
 		return nil
 	}
-	var missing []string
-	for _, name := range slices.Sorted(maps.Keys(readers)) {
-		if !slices.Contains(types, name) && name != "charge.refund.updated" { // its successor is refund.updated
-			missing = append(missing, name)
-		}
-	}
+	missing := slices.DeleteFunc(EndpointTypes(), func(name string) bool { return slices.Contains(types, name) })
 	if len(missing) > 0 {
 		return fmt.Errorf("it does not send %s", strings.Join(missing, ", "))
 	}
@@ -297,6 +300,17 @@ func moneyOf(amount int64, currency string) (*eventschemas.Money, error) {
 		amount /= 100
 	}
 	return &eventschemas.Money{Minor: amount, Currency: currency}, nil
+}
+
+// stripeAmount returns the amount of Stripe that moneyOf returns as this money, if there is one.
+func stripeAmount(m eventschemas.Money) int64 {
+	switch {
+	case wholes[m.Currency]:
+		return m.Minor / 100
+	case hundredths[m.Currency]:
+		return m.Minor * 100
+	}
+	return m.Minor
 }
 
 // pay sets what was paid. tax is a part of total, of which paid may be less.
@@ -451,14 +465,15 @@ type invoiceLine struct {
 }
 
 type invoice struct {
-	ID       string `json:"id"`
-	Customer ref    `json:"customer"`
-	Reason   string `json:"billing_reason"`
-	Paid     int64  `json:"amount_paid"`
-	Unpaid   int64  `json:"amount_remaining"`
-	Attempts int64  `json:"attempt_count"`
-	Total    int64  `json:"total"`
-	Currency string `json:"currency"`
+	ID       string            `json:"id"`
+	Customer ref               `json:"customer"`
+	Reason   string            `json:"billing_reason"`
+	Paid     int64             `json:"amount_paid"`
+	Unpaid   int64             `json:"amount_remaining"`
+	Attempts int64             `json:"attempt_count"`
+	Total    int64             `json:"total"`
+	Currency string            `json:"currency"`
+	Metadata map[string]string `json:"metadata"`
 	Taxes    []struct {
 		Amount int64 `json:"amount"`
 	} `json:"total_taxes"`
@@ -536,6 +551,9 @@ func readInvoice(r *eventschemas.BillingReported, object []byte) error {
 	i, err := invoiceOf(r, object)
 	if err != nil {
 		return err
+	}
+	if !i.ofSubscription() && i.Metadata[MetaGranted] != "" {
+		return nil
 	}
 	if !i.ofSubscription() {
 		return errors.New("the invoice is not that of a subscription. A checkout may have granted its payment: grant its credits with letterhead credits grant only if letterhead payment show pi_… does not find it")

@@ -121,6 +121,10 @@ func TestFromStripe_EventsWithoutEffect_AreIgnored(t *testing.T) {
 			t.Errorf("%s becomes %+v, want none", eventType, got)
 		}
 	}
+	ofPack := strings.NewReplacer("subscription_cycle", "manual", `"id":"in_1"`, `"id":"in_1","metadata":{"granted_by":"checkout.session"}`).Replace(invoice)
+	if got, ok := billing.FromStripe(event("invoice.paid", ofPack)); ok {
+		t.Errorf("the invoice of a pack, which its session grants, becomes %+v, want none", got)
+	}
 }
 
 func TestFromStripe_EventsThatCannotBeUsed_HaveAProblem(t *testing.T) {

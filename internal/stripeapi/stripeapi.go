@@ -86,7 +86,7 @@ func (c *Client) call(method, path string, params stripe.ParamsContainer, answer
 	return c.api.Call(method, path, c.cfg.Key, params, answer)
 }
 
-// session is a session of the payment page or of the customer portal.
+// session is a session of the payment page or of the customer portal, or a price, which has no URL.
 type session struct {
 	stripe.APIResource
 	ID  string `json:"id"`
@@ -161,9 +161,19 @@ type Checkout struct {
 	Subscription bool
 	AccountID    string
 	Customer     string            // the one that pays; a new one if it is empty
-	Metadata     map[string]string // of the session, and of the subscription or the payment
+	Metadata     map[string]string // of the session, and of the subscription, or of the payment and its invoice
 	SuccessURL   string
 	CancelURL    string
+	Page         Page
+}
+
+// Page is what the page of a checkout session does.
+type Page struct {
+	AutomaticTax   bool
+	TaxIDs         bool // takes the tax id of a company
+	Address        bool // always asks for a billing address
+	PromotionCodes bool
+	Invoices       bool // of payments; subscriptions always have them
 }
 
 // Session is a checkout session.
@@ -180,8 +190,17 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(in.Price),
 			Quantity: stripe.Int64(1)}},
 	}
+	params.AutomaticTax = &stripe.CheckoutSessionCreateAutomaticTaxParams{Enabled: &in.Page.AutomaticTax}
+	params.TaxIDCollection = &stripe.CheckoutSessionCreateTaxIDCollectionParams{Enabled: &in.Page.TaxIDs}
+	params.AllowPromotionCodes = &in.Page.PromotionCodes
+	if in.Page.Address {
+		params.BillingAddressCollection = stripe.String(stripe.CheckoutSessionBillingAddressCollectionRequired)
+	}
 	if in.Customer != "" {
+		// Stripe requires that the page may save the company's name with a tax id, and the address that determines the tax.
 		params.Customer = stripe.String(in.Customer)
+		params.CustomerUpdate = &stripe.CheckoutSessionCreateCustomerUpdateParams{
+			Name: stripe.String("auto"), Address: stripe.String("auto")}
 	}
 	if in.CancelURL != "" {
 		params.CancelURL = stripe.String(in.CancelURL)
@@ -192,6 +211,10 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 	} else {
 		params.Mode = stripe.String(stripe.CheckoutSessionModePayment)
 		params.PaymentIntentData = &stripe.CheckoutSessionCreatePaymentIntentDataParams{Metadata: in.Metadata}
+		if in.Page.Invoices {
+			params.InvoiceCreation = &stripe.CheckoutSessionCreateInvoiceCreationParams{Enabled: &in.Page.Invoices,
+				InvoiceData: &stripe.CheckoutSessionCreateInvoiceCreationInvoiceDataParams{Metadata: in.Metadata}}
+		}
 	}
 	var s session
 	if err := c.call(http.MethodPost, "/v1/checkout/sessions", params, &s); err != nil {
@@ -212,6 +235,56 @@ func (c *Client) Portal(ctx context.Context, customer, returnURL string) (string
 	return s.URL, nil
 }
 
+// Price is a price of a product of its own.
+type Price struct {
+	Key      string // the lookup key, by which it is found again
+	Name     string // of the product
+	Amount   int64  // in Stripe's unit of the currency
+	Currency string
+	Every    string // month or year; empty for a payment
+}
+
+// MakePrice returns the id of the price with a lookup key, and creates it if there is none. Errors: ErrNoKey, and the
+// errors of Stripe's library.
+func (c *Client) MakePrice(ctx context.Context, p Price) (id string, made bool, err error) {
+	find := &listParams{Params: stripe.Params{Context: ctx}, Limit: 1, Active: new(true), LookupKeys: []*string{&p.Key}}
+	var found struct {
+		stripe.APIResource
+		Data []session `json:"data"`
+	}
+	if err := c.call(http.MethodGet, "/v1/prices", find, &found); err != nil {
+		return "", false, fmt.Errorf("find the price %s: %w", p.Key, err)
+	}
+	if len(found.Data) > 0 {
+		return found.Data[0].ID, false, nil
+	}
+	params := &stripe.PriceCreateParams{Params: stripe.Params{Context: ctx}, LookupKey: &p.Key, Currency: &p.Currency,
+		UnitAmount: &p.Amount, ProductData: &stripe.PriceCreateProductDataParams{Name: &p.Name}}
+	if p.Every != "" {
+		params.Recurring = &stripe.PriceCreateRecurringParams{Interval: &p.Every}
+	}
+	var price session
+	if err := c.call(http.MethodPost, "/v1/prices", params, &price); err != nil {
+		return "", false, fmt.Errorf("create the price %s: %w", p.Key, err)
+	}
+	return price.ID, true, nil
+}
+
+// MakeEndpoint creates a webhook endpoint, and returns the secret with which its events are signed. Errors: ErrNoKey,
+// and the errors of Stripe's library.
+func (c *Client) MakeEndpoint(ctx context.Context, url string, e Endpoint) (secret string, err error) {
+	params := &stripe.WebhookEndpointCreateParams{Params: stripe.Params{Context: ctx}, URL: &url,
+		APIVersion: &e.APIVersion, EnabledEvents: stripe.StringSlice(e.Types)}
+	var made struct {
+		stripe.APIResource
+		Secret string `json:"secret"`
+	}
+	if err := c.call(http.MethodPost, "/v1/webhook_endpoints", params, &made); err != nil {
+		return "", fmt.Errorf("create a webhook endpoint: %w", err)
+	}
+	return made.Secret, nil
+}
+
 // Endpoint is a webhook endpoint.
 type Endpoint struct {
 	Enabled    bool
@@ -224,7 +297,9 @@ const maxEndpoints = 100
 
 type listParams struct {
 	stripe.Params `form:"*"`
-	Limit         int `form:"limit"`
+	Limit         int       `form:"limit"`
+	Active        *bool     `form:"active"`      // of prices
+	LookupKeys    []*string `form:"lookup_keys"` // of prices
 }
 
 // Endpoints returns the webhook endpoints with this URL. Errors: ErrNoKey, ErrNotAllowed, and the errors of Stripe's

@@ -119,6 +119,8 @@ var order = stripeapi.Checkout{
 	Price: "price_1", AccountID: "acc", Metadata: map[string]string{"account_id": "acc", "price": "price_1"}, SuccessURL: "https://example.com/thanks", CancelURL: "https://example.com/",
 }
 
+var wholePage = stripeapi.Page{AutomaticTax: true, TaxIDs: true, Address: true, PromotionCodes: true, Invoices: true}
+
 // standIn answers requests of one path as Stripe does.
 type standIn struct {
 	status int
@@ -164,6 +166,28 @@ func TestCheckout_SendsForm(t *testing.T) {
 	if _, err := c.Checkout(t.Context(), plan); err != nil || stripe.got.Get("mode") != "subscription" || stripe.got.Get("subscription_data[metadata][account_id]") != "acc" || stripe.got.Has("payment_intent_data[metadata][account_id]") {
 		t.Errorf("a subscription: %v, %v", stripe.got, err)
 	}
+	for name, off := range map[string]string{"automatic_tax[enabled]": "false", "tax_id_collection[enabled]": "false", "allow_promotion_codes": "false",
+		"billing_address_collection": "", "invoice_creation[enabled]": "", "customer_update[name]": "", "customer_update[address]": ""} {
+		if stripe.got.Get(name) != off {
+			t.Errorf("%s is %q, want %q", name, stripe.got.Get(name), off)
+		}
+	}
+	full := order
+	full.Customer, full.Page = "cus_1", wholePage
+	if _, err := c.Checkout(t.Context(), full); err != nil {
+		t.Error(err)
+	}
+	for name, on := range map[string]string{"automatic_tax[enabled]": "true", "tax_id_collection[enabled]": "true", "allow_promotion_codes": "true",
+		"billing_address_collection": "required", "invoice_creation[enabled]": "true", "invoice_creation[invoice_data][metadata][account_id]": "acc",
+		"customer": "cus_1", "customer_update[name]": "auto", "customer_update[address]": "auto"} {
+		if stripe.got.Get(name) != on {
+			t.Errorf("%s is %q, want %q", name, stripe.got.Get(name), on)
+		}
+	}
+	full.Subscription = true
+	if _, err := c.Checkout(t.Context(), full); err != nil || stripe.got.Has("invoice_creation[enabled]") {
+		t.Errorf("a subscription, which always has invoices: %v, %v", stripe.got, err)
+	}
 	stripe.status, stripe.answer = http.StatusBadRequest, `{"error":{"type":"invalid_request_error","message":"No such price: 'price_1'"}}`
 	if _, err := c.Checkout(t.Context(), order); err == nil || !strings.Contains(err.Error(), "No such price") || strings.Contains(err.Error(), "sk_test_1") {
 		t.Errorf("a price that Stripe does not know: %v", err)
@@ -199,15 +223,28 @@ func TestSessions_StripeMock_AcceptsRequests(t *testing.T) {
 		t.Skip("LETTERHEAD_TEST_STRIPE names no stripe-mock")
 	}
 	c := stripeapi.New(stripeapi.Config{Key: "sk_test_1", URL: address})
-	for _, subscription := range []bool{false, true} {
-		in := order
-		in.Subscription = subscription
-		if s, err := c.Checkout(t.Context(), in); err != nil || s.ID == "" {
-			t.Errorf("subscription %t: %+v, %v", subscription, s, err)
+	for _, page := range []stripeapi.Page{{}, wholePage} {
+		for _, subscription := range []bool{false, true} {
+			for _, customer := range []string{"", "cus_1"} {
+				in := order
+				in.Subscription, in.Customer, in.Page = subscription, customer, page
+				if s, err := c.Checkout(t.Context(), in); err != nil || s.ID == "" {
+					t.Errorf("subscription %t, customer %q, page %+v: %+v, %v", subscription, customer, page, s, err)
+				}
+			}
 		}
 	}
 	if address, err := c.Portal(t.Context(), "cus_1", "https://example.com/back"); err != nil || address == "" {
 		t.Errorf("the customer portal: %q, %v", address, err)
+	}
+	for _, every := range []string{"", "month", "year"} {
+		// Any lookup key has a price there, so nothing is created.
+		if id, made, err := c.MakePrice(t.Context(), stripeapi.Price{Key: "k", Name: "Credits", Amount: 900, Currency: "eur", Every: every}); err != nil || made || id == "" {
+			t.Errorf("price each %q: %q, %t, %v", every, id, made, err)
+		}
+	}
+	if _, err := c.MakeEndpoint(t.Context(), "https://example.com/billing/stripe", stripeapi.Endpoint{APIVersion: billing.StripeVersion, Types: billing.EndpointTypes()}); err != nil {
+		t.Errorf("the webhook endpoint: %v", err)
 	}
 }
 

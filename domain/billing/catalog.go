@@ -94,7 +94,7 @@ func (c *Catalog) check() error {
 		}
 		switch _, twice := c.offers[o.Price]; {
 		case o.Price == "" || !isID(o.Price):
-			return fmt.Errorf("%s: price %q is not the id of a price", what, o.Price)
+			return fmt.Errorf("%s: price %q is not the id of a price (letterhead billing setup makes prices)", what, o.Price)
 		case twice:
 			return fmt.Errorf("%s: the price %s is in the file twice", what, o.Price)
 		case o.Credits < 0 || o.Credits == 0 && o.Plan == "" || o.Credits > account.MaxCredits:

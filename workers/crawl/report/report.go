@@ -125,13 +125,6 @@ func short(value string) string {
 	return string(runes[:maxShownRunes-1]) + "…"
 }
 
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
 // cost describes the requests and the time of the crawl.
 func (c Crawl) cost() string {
 	if c.Stats.Requests == 0 {
@@ -191,7 +184,7 @@ var source string
 const maxImageBytes = 2 << 20 // limits one image within the report; larger ones are only named
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
-	"address": address, "fate": fate, "size": size, "short": short, "deref": deref,
+	"address": address, "fate": fate, "size": size, "short": short,
 	"swatch": func(hex string) template.CSS {
 		if len(hex) != 7 || hex[0] != '#' || strings.Trim(hex[1:], "0123456789abcdef") != "" {
 			return "transparent"

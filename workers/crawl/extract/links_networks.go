@@ -4,14 +4,17 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"letterhead/domain/brand"
 	"letterhead/internal/lazyregexp"
 )
 
-const handleName = `[\p{L}\p{N}_.\-]{1,100}`
+const handleName = `[\p{L}\p{N}_.\-]+` // without a limit, which takes a megabyte in each of the forms below
 
-var handle = lazyregexp.New(`^@?` + handleName + `$`)
+var handle = lazyregexp.New(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
+
+const maxHandle = 100 // limits the letters of a handle
 
 // machineFile matches scripts and documents of the network itself.
 var machineFile = lazyregexp.New(`\.(php|html?|js|aspx?|xml|json|png|jpe?g|svg|pdf)$`)
@@ -46,7 +49,9 @@ func profileOn(network, host string, path []string) string {
 	address := host + "/" + strings.Join(path, "/")
 	for _, form := range profileForms[network] {
 		m := form.expression.FindStringSubmatch(address)
-		if m == nil {
+		if m == nil || slices.ContainsFunc(m[1:], func(part string) bool {
+			return utf8.RuneCountInString(strings.TrimPrefix(part, "@")) > maxHandle
+		}) {
 			continue
 		}
 		name := strings.ToLower(m[1])

@@ -16,28 +16,18 @@ func (p *parser) atRule(in scope, depth int) (ended bool) {
 	start, nest := p.end, 0
 	p.comment = false
 	for p.next() {
-		switch p.kind {
-		case css.SemicolonToken:
-			if nest == 0 {
-				p.statementRule(in, name, strings.TrimSpace(p.slice(start, p.start)))
-				return false
-			}
-		case css.RightBraceToken:
-			if nest == 0 && depth > 0 {
-				return true
-			}
-			nest = max(0, nest-1)
-		case css.LeftBraceToken:
-			if nest == 0 {
-				p.blockRule(in, name, strings.TrimSpace(p.slice(start, p.start)), depth)
-				return false
-			}
-			nest++
-		case css.LeftParenthesisToken, css.LeftBracketToken, css.FunctionToken:
-			nest++
-		case css.RightParenthesisToken, css.RightBracketToken:
-			nest = max(0, nest-1)
+		switch {
+		case nest > 0:
+		case p.kind == css.SemicolonToken:
+			p.statementRule(in, name, strings.TrimSpace(p.slice(start, p.start)))
+			return false
+		case p.kind == css.RightBraceToken && depth > 0:
+			return true
+		case p.kind == css.LeftBraceToken:
+			p.blockRule(in, name, strings.TrimSpace(p.slice(start, p.start)), depth)
+			return false
 		}
+		nest = max(0, nest+p.nesting())
 	}
 	p.statementRule(in, name, strings.TrimSpace(p.slice(start, p.end)))
 	return true

@@ -57,6 +57,7 @@ func TestValue_Cascade_LastDeclarationWins(t *testing.T) {
 		"sibling":                       {`b + p { color: red } i ~ p { top: 0 }`, `<b></b><p id=x>`, "color", "red"},
 		"backtracking":                  {`.a > .b p { color: red }`, `<div class=a><div class=b><div class=b><p id=x>`, "color", "red"},
 		"attribute selector":            {`[data-a="1"] { color: red }`, `<p id=x data-a=1>`, "color", "red"},
+		"backslash alone":               {"\\\n{ color: blue } p { color: red }", `<p id=x>`, "color", "red"},
 		"escaped class":                 {`.md\:a\/2 { color: red }`, `<p id=x class="md:a/2">`, "color", "red"},
 		"nth":                           {`p:nth-child(2) { color: red }`, `<b></b><p id=x>`, "color", "red"},
 		"not":                           {`p:not(.a) { color: red }`, `<p id=x>`, "color", "red"},

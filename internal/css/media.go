@@ -234,15 +234,5 @@ func rangeSide(text string) (float64, bool) {
 }
 
 func compares(a float64, sign string, b float64) bool {
-	switch sign {
-	case "<":
-		return a < b
-	case "<=":
-		return a <= b
-	case ">":
-		return a > b
-	case ">=":
-		return a >= b
-	}
-	return a == b
+	return map[string]bool{"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "=": a == b}[sign]
 }

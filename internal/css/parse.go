@@ -105,18 +105,11 @@ func (p *parser) qualified(in scope, depth int) {
 	start, nest := p.start, 0
 	p.comment = p.kind == css.CommentToken
 	for {
-		switch p.kind {
-		case css.LeftBraceToken:
-			if nest == 0 {
-				p.style(in, p.slice(start, p.start), depth)
-				return
-			}
-			nest++
-		case css.LeftParenthesisToken, css.LeftBracketToken, css.FunctionToken:
-			nest++
-		case css.RightParenthesisToken, css.RightBracketToken, css.RightBraceToken:
-			nest = max(0, nest-1)
+		if p.kind == css.LeftBraceToken && nest == 0 {
+			p.style(in, p.slice(start, p.start), depth)
+			return
 		}
+		nest = max(0, nest+p.nesting())
 		if !p.next() {
 			return
 		}
@@ -150,31 +143,17 @@ func (p *parser) statement(in scope, depth int) (d declaration, nested, ended bo
 	nest := 0
 	named := true // only the name was read
 	for {
-		switch p.kind {
-		case css.ColonToken:
-			if colon < 0 && named {
-				colon = p.end
-			}
-		case css.SemicolonToken:
-			if nest == 0 {
-				return p.declaration(start, nameEnd, colon, first), false, false
-			}
-		case css.RightBraceToken:
-			if nest == 0 {
-				return p.declaration(start, nameEnd, colon, first), false, true
-			}
-			nest--
-		case css.LeftBraceToken:
-			if nest == 0 && !custom {
-				p.style(in, p.slice(start, p.start), depth)
-				return declaration{}, true, false
-			}
-			nest++
-		case css.LeftParenthesisToken, css.LeftBracketToken, css.FunctionToken:
-			nest++
-		case css.RightParenthesisToken, css.RightBracketToken:
-			nest = max(0, nest-1)
+		switch {
+		case p.kind == css.ColonToken && colon < 0 && named:
+			colon = p.end
+		case nest > 0:
+		case p.kind == css.SemicolonToken, p.kind == css.RightBraceToken:
+			return p.declaration(start, nameEnd, colon, first), false, p.kind == css.RightBraceToken
+		case p.kind == css.LeftBraceToken && !custom:
+			p.style(in, p.slice(start, p.start), depth)
+			return declaration{}, true, false
 		}
+		nest = max(0, nest+p.nesting())
 		named = named && (p.end == nameEnd || p.kind == css.WhitespaceToken || p.kind == css.CommentToken)
 		if !p.next() {
 			p.start = p.end
@@ -232,6 +211,17 @@ func (p *parser) slice(from, to int) string {
 			out.Write(data)
 		}
 	}
+}
+
+// nesting returns by how much the current token changes the number of open brackets.
+func (p *parser) nesting() int {
+	switch p.kind {
+	case css.LeftBraceToken, css.LeftParenthesisToken, css.LeftBracketToken, css.FunctionToken:
+		return 1
+	case css.RightBraceToken, css.RightParenthesisToken, css.RightBracketToken:
+		return -1
+	}
+	return 0
 }
 
 // skip skips the rest of a block whose opening brace is the current token.

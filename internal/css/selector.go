@@ -313,7 +313,7 @@ func gaps(text string) iter.Seq[int] {
 		for i := 0; i < len(text); i++ {
 			switch c := text[i]; {
 			case c == '\\':
-				i = nameEnd(text, i) - 1
+				i = max(i, nameEnd(text, i)-1) // a backslash at the end escapes nothing
 			case c == '[', c == '(':
 				i = closing(text, i)
 			case isCombinator(text[i:]) && !yield(i):

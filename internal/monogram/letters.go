@@ -2,6 +2,7 @@ package monogram
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -84,12 +85,12 @@ func wordsOf(name string) []string {
 		folded[i] = searchindex.Fold(w)
 	}
 	from, to := searchindex.WithoutForms(folded)
-	if to-from > 1 && articles[folded[from]] {
+	if to-from > 1 && slices.Contains(articles, folded[from]) {
 		from++
 	}
 	var out []string
 	for i := from; i < to; i++ {
-		if i > from && particles[folded[i]] {
+		if i > from && slices.Contains(particles, folded[i]) {
 			continue
 		}
 		out = append(out, undotted(words[i])...)
@@ -98,18 +99,10 @@ func wordsOf(name string) []string {
 }
 
 // articles are skipped at the beginning of a name. Those of Romance languages are not: LV is Las Vegas.
-var articles = wordSet("the der die das")
+var articles = strings.Fields("the der die das")
 
 // particles have no initial after the first word.
-var particles = wordSet("and of the for und fur et de du des del di da y e och og en и та και")
-
-func wordSet(list string) map[string]bool {
-	set := make(map[string]bool)
-	for w := range strings.FieldsSeq(list) {
-		set[w] = true
-	}
-	return set
-}
+var particles = strings.Fields("and of the for und fur et de du des del di da y e och og en и та και")
 
 // undotted splits a word at its dots: A.P. is two words, Booking.com is one.
 func undotted(word string) []string {

@@ -32,7 +32,7 @@ func (d *document) bake() error {
 				if x.Value == css.Unset {
 					x.Value = cmp.Or(initials[x.Property], "inherit")
 				}
-				n.inline = append(n.inline, declaration{x.Property, x.Value})
+				n.inline = append(n.inline, attribute{x.Property, x.Value})
 			case geometry[x.Property] && x.Value != css.Unset && n.parent != nil && sized[n.name]:
 				n.set(x.Property, x.Value)
 			}
@@ -57,7 +57,7 @@ func (d *document) acceptable(name, value string) (string, bool) {
 	if !properties[name] || len(value) > maxValueBytes {
 		return "", false
 	}
-	of := declaration{name, value}
+	of := attribute{name, value}
 	clean, known := d.accepted[of]
 	if !known {
 		var ok bool
@@ -89,7 +89,7 @@ func (d *document) cascade() {
 		n.urls = n.urls[:0]
 		for _, a := range n.attrs {
 			if properties[a.name] || a.name == "patternTransform" {
-				n.declare(declaration(a))
+				n.declare(a)
 			}
 		}
 		for _, x := range n.inline {
@@ -100,13 +100,9 @@ func (d *document) cascade() {
 
 // declare records the references of all declarations for an element, not only the strongest: a browser ignores values
 // that it considers invalid, and then a weaker one applies.
-func (n *node) declare(x declaration) {
+func (n *node) declare(x attribute) {
 	n.style[x.name] = x.value
-	if strings.Contains(x.value, "url(") {
-		for _, m := range urlReference.FindAllStringSubmatch(x.value, -1) {
-			n.urls = append(n.urls, m[1])
-		}
-	}
+	n.urls = append(n.urls, urlsIn(x.value)...)
 }
 
 // initials are the initial values of properties that are not inherited (SVG 2,

@@ -44,9 +44,6 @@ var functions = setOf(
 	"rotate", "skew", "skewx", "skewy",
 )
 
-// declaration is a declaration in the allow-list.
-type declaration struct{ name, value string }
-
 // lexCSS splits a value into tokens, just more than maxValueTokens if it has too many.
 func lexCSS(text string) []css.Token {
 	lexer := css.NewLexer(parse.NewInputString(strings.TrimSpace(text)))
@@ -178,7 +175,7 @@ func localURL(token string) (string, bool) {
 	return id, local && isID(id)
 }
 
-func writeDeclarations(ds []declaration) string {
+func writeDeclarations(ds []attribute) string {
 	var b strings.Builder
 	for i, d := range ds {
 		if i > 0 {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // maxWithin limits SVGs in the images of SVGs in images.
@@ -91,26 +90,9 @@ func (d *document) adopt(inside *document) {
 		}
 		return renamed[id]
 	}
-	relink := func(value string) string {
-		if !strings.Contains(value, "url(") {
-			return value
-		}
-		return urlReference.ReplaceAllStringFunc(value, func(ref string) string {
-			return "url(#" + rename(strings.TrimSuffix(strings.TrimPrefix(ref, "url(#"), ")")) + ")"
-		})
-	}
+	inside.rename(rename)
 	for _, n := range inside.order {
-		if n.href != "" && n.name != "image" {
-			n.href = rename(n.href)
-		}
-		for i := range n.attrs {
-			n.attrs[i].value = relink(n.attrs[i].value)
-		}
-		for i := range n.inline {
-			n.inline[i].value = relink(n.inline[i].value)
-		}
 		if n.id != "" {
-			n.id = rename(n.id)
 			d.byID[n.id] = n
 		}
 	}

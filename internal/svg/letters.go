@@ -110,7 +110,7 @@ func draw(n *node, letters []letter) {
 		} else {
 			n.name, n.href = "g", ""
 			n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool { return textual[a.name] })
-			n.inline = slices.DeleteFunc(n.inline, func(x declaration) bool { return textual[x.name] })
+			n.inline = slices.DeleteFunc(n.inline, func(x attribute) bool { return textual[x.name] })
 		}
 		if data := paths[n]; data != nil {
 			n.name, n.children = "path", nil

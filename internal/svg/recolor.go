@@ -53,11 +53,8 @@ func (r recoloring) recolor(n *node, fill string) {
 		n.set("fill", fill) // not the replacement that an ancestor has now
 		return
 	}
-	for i, a := range n.attrs {
-		n.attrs[i].value = r.value(a.name, a.value)
-	}
-	for i, x := range n.inline {
-		n.inline[i].value = r.value(x.name, x.value)
+	for x := range n.values() {
+		x.value = r.value(x.name, x.value)
 	}
 	if _, set := n.own("stop-color"); n.name == "stop" && !set && r.black != imaging.Black {
 		n.set("stop-color", r.black.Hex())
@@ -155,7 +152,7 @@ func Framed(data []byte, f Frame) ([]byte, error) {
 		plate.set("width", shortNumber(canvas.w))
 		plate.set("height", shortNumber(canvas.h))
 		plate.set("rx", shortNumber(imaging.PlateRadius*min(canvas.w, canvas.h)))
-		plate.inline = []declaration{{name: "fill", value: f.Plate.Hex()}}
+		plate.inline = []attribute{{name: "fill", value: f.Plate.Hex()}}
 		outer.children = append(outer.children, plate)
 	}
 	inner := d.root
@@ -222,32 +219,13 @@ func Adaptive(light, dark []byte) ([]byte, error) {
 			fmt.Fprintf(&b, `<svg xmlns="%s" width="%s" height="%s" viewBox="0 0 %s %s">%s`, svgNamespace, w, h, w, h, adaptiveStyle)
 		}
 		class := []string{"l", "d"}[i]
-		d.prefixNames(class + "-")
-		d.root.drop("width") // so that it fills the whole
+		d.rename(func(id string) string { return class + "-" + id }) // so that those of both differ
+		d.root.drop("width")                                         // so that it fills the whole
 		d.root.drop("height")
 		fmt.Fprintf(&b, `<g class="%s">%s</g>`, class, d.write())
 	}
 	b.WriteString("</svg>")
 	return b.Bytes(), nil
-}
-
-// prefixNames puts a prefix before all ids, so that those of several SVGs differ.
-func (d *document) prefixNames(prefix string) {
-	prefixed := func(value string) string { return urlReference.ReplaceAllString(value, "url(#"+prefix+"$1)") }
-	for _, n := range d.order {
-		if n.id != "" {
-			n.id = prefix + n.id
-		}
-		if n.href != "" && n.name != "image" {
-			n.href = prefix + n.href
-		}
-		for i := range n.attrs {
-			n.attrs[i].value = prefixed(n.attrs[i].value)
-		}
-		for i := range n.inline {
-			n.inline[i].value = prefixed(n.inline[i].value)
-		}
-	}
 }
 
 // paintWords are the keywords of a paint.
@@ -298,7 +276,7 @@ var transformed = setOf("g", "switch", "use", "image", "path", "rect", "circle",
 
 // moveTransforms converts the property transform, whose numbers have units, to the attribute.
 func (d *document) moveTransforms() bool {
-	isTransform := func(x declaration) bool { return x.name == "transform" }
+	isTransform := func(x attribute) bool { return x.name == "transform" }
 	if !slices.ContainsFunc(d.order, func(n *node) bool { return slices.ContainsFunc(n.inline, isTransform) }) {
 		return false
 	}

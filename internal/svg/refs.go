@@ -17,7 +17,7 @@ var urlReference = lazyregexp.New(`url\(#([^()]+)\)`)
 func (d *document) tidyReferences() {
 	used := map[string]bool{}
 	for _, n := range d.order {
-		d.tidyNode(n)
+		n.attrs, n.inline = d.tidied(n.attrs), d.tidied(n.inline)
 		for _, id := range n.references() {
 			used[id] = true
 		}
@@ -30,33 +30,33 @@ func (d *document) tidyReferences() {
 	}
 }
 
-// tidyNode removes dangling references from attributes and declarations.
-func (d *document) tidyNode(n *node) {
-	n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool {
-		_, keep := d.resolved(a.name, a.value)
-		return !keep
-	})
-	for i, a := range n.attrs {
-		n.attrs[i].value, _ = d.resolved(a.name, a.value)
-	}
-	kept := n.inline[:0]
-	for _, x := range n.inline {
+// tidied returns attributes or declarations without dangling references.
+func (d *document) tidied(list []attribute) []attribute {
+	kept := list[:0]
+	for _, x := range list {
 		var keep bool
 		if x.value, keep = d.resolved(x.name, x.value); keep {
 			kept = append(kept, x)
 		}
 	}
-	n.inline = kept
+	return kept
+}
+
+// urlsIn lists the ids to which a value refers.
+func urlsIn(value string) (ids []string) {
+	if !strings.Contains(value, "url(") {
+		return nil
+	}
+	for _, m := range urlReference.FindAllStringSubmatch(value, -1) {
+		ids = append(ids, m[1])
+	}
+	return ids
 }
 
 // resolved returns a value unchanged if all its references exist. Otherwise a paint is replaced by its fallback, or
 // none, and any other value is removed: some renderers draw nothing for a missing filter or clip.
 func (d *document) resolved(name, value string) (string, bool) {
-	missing := false
-	for _, m := range urlReference.FindAllStringSubmatch(value, -1) {
-		missing = missing || d.byID[m[1]] == nil
-	}
-	if !missing {
+	if !slices.ContainsFunc(urlsIn(value), func(id string) bool { return d.byID[id] == nil }) {
 		return value, true
 	}
 	if name != "fill" && name != "stroke" {
@@ -69,23 +69,31 @@ func (d *document) resolved(name, value string) (string, bool) {
 }
 
 // references lists the ids to which an element refers.
-func (n *node) references() []string {
-	var ids []string
-	collect := func(value string) {
-		for _, m := range urlReference.FindAllStringSubmatch(value, -1) {
-			ids = append(ids, m[1])
-		}
-	}
+func (n *node) references() (ids []string) {
 	if n.href != "" && n.name != "image" {
 		ids = append(ids, n.href)
 	}
-	for _, a := range n.attrs {
-		collect(a.value)
-	}
-	for _, d := range n.inline {
-		collect(d.value)
+	for x := range n.values() {
+		ids = append(ids, urlsIn(x.value)...)
 	}
 	return ids
+}
+
+// rename gives the elements new ids, also in the references to them.
+func (d *document) rename(to func(id string) string) {
+	for _, n := range d.order {
+		if n.href != "" && n.name != "image" {
+			n.href = to(n.href)
+		}
+		for x := range n.values() {
+			x.value = urlReference.ReplaceAllStringFunc(x.value, func(ref string) string {
+				return "url(#" + to(urlsIn(ref)[0]) + ")"
+			})
+		}
+		if n.id != "" {
+			n.id = to(n.id)
+		}
+	}
 }
 
 // The cost of drawing, in units of about one simple shape. The limit is far above real logos (the most expensive of
@@ -260,23 +268,18 @@ func (d *document) checkRepeats() error {
 }
 
 // dashes returns the mean length of a dash in each dash array of the element.
-func (n *node) dashes() []float64 {
-	const name = "stroke-dasharray"
-	var means []float64
-	add := func(value string) {
-		list, _ := parseLengths(strings.ReplaceAll(value, ",", " "))
+func (n *node) dashes() (means []float64) {
+	for x := range n.values() {
+		if x.name != "stroke-dasharray" {
+			continue
+		}
+		list, _ := parseLengths(strings.ReplaceAll(x.value, ",", " "))
 		sum := 0.0
 		for _, l := range list {
 			sum += math.Abs(l.value)
 		}
 		if sum > 0 {
 			means = append(means, sum/float64(len(list)))
-		}
-	}
-	add(n.attr(name))
-	for _, x := range n.inline {
-		if x.name == name {
-			add(x.value)
 		}
 	}
 	return means

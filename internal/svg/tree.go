@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ const (
 	xmlNamespace   = "http://www.w3.org/XML/1998/namespace"
 )
 
-// attribute is an attribute in the allow-list, in its output form.
+// attribute is an attribute in the allow-list, or a declaration of a property in it, in its output form.
 type attribute struct{ name, value string }
 
 // node is an element of the new document, or a text if name is empty.
@@ -39,11 +40,11 @@ type node struct {
 	text     string
 	parent   *node
 
-	source *html.Node    // in the original document
-	id     string        // unique in the document
-	href   string        // id to which it refers, or a data URL for image
-	inside *document     // the SVG of an image, until it is embedded
-	inline []declaration // of its style attribute, and of the style sheets
+	source *html.Node  // in the original document
+	id     string      // unique in the document
+	href   string      // id to which it refers, or a data URL for image
+	inside *document   // the SVG of an image, until it is embedded
+	inline []attribute // of its style attribute, and of the style sheets
 	style  map[string]string
 	urls   []string // ids in its attributes and declarations
 	shape  *outline // measured once; see outlineOf
@@ -81,6 +82,19 @@ func (n *node) drop(name string) {
 	n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool { return a.name == name })
 }
 
+// values yields the attributes of an element, and then its declarations.
+func (n *node) values() iter.Seq[*attribute] {
+	return func(yield func(*attribute) bool) {
+		for _, list := range [][]attribute{n.attrs, n.inline} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // document is an SVG between the allow-list and the output.
 type document struct {
 	root          *node
@@ -91,7 +105,7 @@ type document struct {
 	width, height *int
 	spent         *spending    // shared with the SVGs of images
 	sheets        *css.Cascade // of the original document
-	accepted      map[declaration]string
+	accepted      map[attribute]string
 	styled        int       // bytes of values that were checked
 	within        *document // the document with the image whose SVG this is
 	elements      int       // of the source
@@ -121,7 +135,7 @@ func newParser(text []byte) *parser {
 	d.Strict = true
 	// The text is UTF-8 regardless of a second declaration.
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
-	doc := &document{byID: map[string]*node{}, accepted: map[declaration]string{}}
+	doc := &document{byID: map[string]*node{}, accepted: map[attribute]string{}}
 	return &parser{doc: doc, text: text, decoder: d, source: &html.Node{Type: html.DocumentNode}}
 }
 

@@ -286,8 +286,7 @@ func confidence(score float64) float64 { return min(0.99, max(0.05, float64(int(
 func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found) error {
 	b.record.Images = []eventschemas.Image{}
 	if u := f.share.Value; u != nil {
-		address := u.String()
-		b.record.OGImage = &address
+		b.record.OGImage = new(u.String())
 		b.note("og_image", f.share.Source, f.share.Method, f.share.Confidence)
 	}
 	ctx, cancel := r.storeTime(ctx, f.until, false)

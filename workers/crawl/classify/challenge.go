@@ -12,18 +12,15 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// challengeHeader recognizes headers that are specific to challenges and refusals.
+// challengeHeaders are headers that are specific to challenges and refusals, with their values; * is any.
+var challengeHeaders = tables.Rows("challengeHeaders", 2)
+
+// challengeHeader returns the sign of a header that is specific to challenges, or "".
 func challengeHeader(h http.Header) string {
-	switch {
-	case strings.EqualFold(h.Get("Cf-Mitigated"), "challenge"):
-		return "cf-mitigated header"
-	case strings.EqualFold(h.Get("X-Vercel-Mitigated"), "challenge"),
-		strings.EqualFold(h.Get("X-Vercel-Mitigated"), "deny"):
-		return "x-vercel-mitigated header"
-	case h.Get("X-Amzn-Waf-Action") != "":
-		return "x-amzn-waf-action header"
-	case strings.EqualFold(h.Get("Sg-Captcha"), "challenge"):
-		return "sg-captcha header"
+	for _, row := range challengeHeaders {
+		if value := h.Get(row[0]); strings.EqualFold(value, row[1]) || row[1] == "*" && value != "" {
+			return row[0] + " header"
+		}
 	}
 	return ""
 }

@@ -29,8 +29,8 @@ func speaks(p *page.Page) bool { return declaresOwner(p) || innerLinks(p) >= own
 
 // declaresOwner reports whether a page's head declares its owner.
 func declaresOwner(p *page.Page) bool {
-	return p.Meta("og:site_name", "og:image", "application-name") != "" || p.Data != nil &&
-		slices.ContainsFunc(p.Data.Objects, func(o *linkeddata.Object) bool {
+	return p.Meta("og:site_name", "og:image", "application-name") != "" ||
+		slices.ContainsFunc(p.Data.All(), func(o *linkeddata.Object) bool {
 			return o.IsOrganization() || o.Is("WebSite")
 		})
 }

@@ -80,13 +80,11 @@ func weighDescriptions(in Input) []Weighed {
 	if owner := in.owner(); owner != nil {
 		add(owner.Text("description"), "json-ld organization", in.PageURL())
 	}
-	if p.Data != nil {
-		if w := p.Data.WebSite(in.Site); w != nil {
-			add(w.Text("description"), "json-ld website", in.PageURL())
-		}
-		if o := in.article(); o != nil {
-			add(o.Text("description"), "json-ld page", in.PageURL())
-		}
+	if w := p.Data.WebSite(in.Site); w != nil {
+		add(w.Text("description"), "json-ld website", in.PageURL())
+	}
+	if o := in.article(); o != nil {
+		add(o.Text("description"), "json-ld page", in.PageURL())
 	}
 	if in.Manifest != nil {
 		add(in.Manifest.Description, "manifest description", in.ManifestURL())

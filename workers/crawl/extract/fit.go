@@ -100,19 +100,14 @@ func plainFit(name, label string) float64 {
 		return 0
 	}
 	switch {
-	case whole == label:
-		return exactFit
-	case strings.Join(words, "") == label: // & read as and
+	case whole == label, strings.Join(words, "") == label: // & read as and
 		return exactFit
 	case withAffix(whole, label):
 		return affixFit
 	case madeOfPieces(words, label):
 		return PieceFit
-	}
-	for _, w := range words {
-		if w == label && len(w) >= 2 {
-			return wordFit
-		}
+	case len(label) >= 2 && slices.Contains(words, label):
+		return wordFit
 	}
 	if (len(whole) > MinPart || len(whole) == MinPart && len(label) <= 2*MinPart) &&
 		(strings.HasPrefix(label, whole) || strings.HasSuffix(label, whole)) {

@@ -93,9 +93,6 @@ func (in Input) ManifestURL() string {
 
 // owner returns the organization that owns the site according to the page's linked data, or nil.
 func (in Input) owner() *linkeddata.Object {
-	if in.Page.Data == nil {
-		return nil
-	}
 	return in.Page.Data.Owner(in.Site, in.Fits)
 }
 

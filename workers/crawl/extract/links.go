@@ -150,14 +150,12 @@ const maxNeighbors = 200 // limits the other sites that handles are compared wit
 func profiles(in Input) []profile {
 	name, _ := Name(in)
 	l := &linker{in: in, name: name.Value, tenants: map[string]bool{}}
-	if in.Page.Data != nil {
-		for _, o := range in.Page.Data.Publishers(in.Site, in.near) {
-			if slices.ContainsFunc(o.URLs("url"), func(text string) bool {
-				u := in.Page.Resolve(text)
-				return in.Site.Own(u) && len(strings.Trim(u.Path, "/")) > maxFrontPath
-			}) {
-				l.tenants[Folded(o.Text("name"))] = true
-			}
+	for _, o := range in.Page.Data.Publishers(in.Site, in.near) {
+		if slices.ContainsFunc(o.URLs("url"), func(text string) bool {
+			u := in.Page.Resolve(text)
+			return in.Site.Own(u) && len(strings.Trim(u.Path, "/")) > maxFrontPath
+		}) {
+			l.tenants[Folded(o.Text("name"))] = true
 		}
 	}
 	l.look()
@@ -197,10 +195,7 @@ func (l *linker) look() {
 	for _, a := range l.in.Page.Anchors {
 		add(a.URL)
 	}
-	if l.in.Page.Data == nil {
-		return
-	}
-	for _, o := range l.in.Page.Data.Objects {
+	for _, o := range l.in.Page.Data.All() {
 		if !o.IsOrganization() {
 			continue
 		}

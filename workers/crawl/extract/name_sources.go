@@ -94,32 +94,30 @@ func nameCandidates(in Input) []nameCandidate {
 // page adds the declarations and visible names of a page, except its title.
 func (c *collector) page(p *page.Page) {
 	in := c.in
-	if p.Data != nil {
-		if owner := p.Data.Owner(in.Site, in.Fits); owner != nil {
-			base := ownerBase
-			if owner.Is("Person") && c.namedOtherwise(owner.Text("name"), p) {
-				base = personPlace
-			}
-			c.add(owner.Text("name"), "json-ld organization", base)
-			c.add(owner.Text("legalName"), "json-ld legal name", titleBase)
-			c.add(owner.Text("alternateName"), "json-ld alternate name", titleBase)
+	if owner := p.Data.Owner(in.Site, in.Fits); owner != nil {
+		base := ownerBase
+		if owner.Is("Person") && c.namedOtherwise(owner.Text("name"), p) {
+			base = personPlace
 		}
-		if w := p.Data.WebSite(in.Site); w != nil {
-			c.add(w.Text("name"), "json-ld website", websiteBase)
-			c.add(w.Text("alternateName"), "json-ld alternate name", titleBase)
+		c.add(owner.Text("name"), "json-ld organization", base)
+		c.add(owner.Text("legalName"), "json-ld legal name", titleBase)
+		c.add(owner.Text("alternateName"), "json-ld alternate name", titleBase)
+	}
+	if w := p.Data.WebSite(in.Site); w != nil {
+		c.add(w.Text("name"), "json-ld website", websiteBase)
+		c.add(w.Text("alternateName"), "json-ld alternate name", titleBase)
+	}
+	for _, o := range p.Data.Publishers(in.Site, in.near) {
+		n := len(c.out)
+		base := publisherBase
+		if o.Is("Person") && c.namedOtherwise(o.Text("name"), p) {
+			base = personPlace
 		}
-		for _, o := range p.Data.Publishers(in.Site, in.near) {
-			n := len(c.out)
-			base := publisherBase
-			if o.Is("Person") && c.namedOtherwise(o.Text("name"), p) {
-				base = personPlace
-			}
-			c.add(o.Text("name"), "json-ld publisher", base)
-			if len(c.out) > n &&
-				slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(p.Resolve(text)) }) {
-				// It names the requested host as its own domain: as good as a name that fits.
-				c.out[n].base, c.out[n].fit = ownerBase*c.factor, max(c.out[n].fit, affixFit)
-			}
+		c.add(o.Text("name"), "json-ld publisher", base)
+		if len(c.out) > n &&
+			slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(p.Resolve(text)) }) {
+			// It names the requested host as its own domain: as good as a name that fits.
+			c.out[n].base, c.out[n].fit = ownerBase*c.factor, max(c.out[n].fit, affixFit)
 		}
 	}
 	c.add(p.Meta("og:site_name"), "og:site_name", siteNameBase)
@@ -249,17 +247,14 @@ func (c *collector) title(p *page.Page) {
 // owners lists the owners of the site according to the page's linked data, and
 // the publishers that claim the requested host.
 func (in Input) owners() []*linkeddata.Object {
-	var out []*linkeddata.Object
-	if in.Page.Data != nil {
-		out = in.Page.Data.Owners(in.Site, in.fit)
-		if w := in.Page.Data.WebSite(in.Site); w != nil {
-			out = append(out, w)
-		}
-		for _, o := range in.Page.Data.Publishers(in.Site, in.near) {
-			if !slices.Contains(out, o) && (in.fit(o.Text("name")) >= StrongFit ||
-				slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(in.Page.Resolve(text)) })) {
-				out = append(out, o)
-			}
+	out := in.Page.Data.Owners(in.Site, in.fit)
+	if w := in.Page.Data.WebSite(in.Site); w != nil {
+		out = append(out, w)
+	}
+	for _, o := range in.Page.Data.Publishers(in.Site, in.near) {
+		if !slices.Contains(out, o) && (in.fit(o.Text("name")) >= StrongFit ||
+			slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(in.Page.Resolve(text)) })) {
+			out = append(out, o)
 		}
 	}
 	return out

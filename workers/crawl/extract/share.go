@@ -145,11 +145,8 @@ var articleTypes = tables.List("articleTypes") // schema.org types of pages
 // article returns the object that represents the page in its linked data, or nil. An article goes before the page that
 // contains it, and an object with an image before one without.
 func (in Input) article() *linkeddata.Object {
-	if in.Page.Data == nil {
-		return nil
-	}
 	var all []*linkeddata.Object
-	for _, o := range in.Page.Data.Objects {
+	for _, o := range in.Page.Data.All() {
 		if o.Is(articleTypes...) && (o.Parent == nil || o.Role == "mainEntity" || o.Role == "mainEntityOfPage") {
 			all = append(all, o)
 		}

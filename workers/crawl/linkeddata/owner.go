@@ -61,12 +61,12 @@ func (g *Graph) Owners(s site.Site, fit func(name string) float64) []*Object {
 	}
 	var found []weighed
 	alone := 0
-	for _, o := range g.Objects {
+	for _, o := range g.All() {
 		if o.IsOrganization() && o.Parent == nil {
 			alone++
 		}
 	}
-	for _, o := range g.Objects {
+	for _, o := range g.All() {
 		if o.isReference() || slices.Contains(strangers, o.Role) ||
 			o.pointedAt(strangers...) && !o.pointedAt("publisher") {
 			continue
@@ -212,7 +212,7 @@ func (o *Object) pointedAt(roles ...string) bool {
 // WebSite returns the object that describes the site itself, or nil. One with a URL is preferred.
 func (g *Graph) WebSite(s site.Site) *Object {
 	var silent *Object
-	for _, o := range g.Objects {
+	for _, o := range g.All() {
 		if !o.Is("WebSite") || o.isReference() ||
 			slices.Contains([]string{"item", "itemListElement", "mentions", "citation"}, o.Role) {
 			continue
@@ -234,7 +234,7 @@ func (g *Graph) WebSite(s site.Site) *Object {
 // to another site according to near. They may be agencies: their data needs a second sign.
 func (g *Graph) Publishers(s site.Site, near func(*url.URL) bool) []*Object {
 	var out []*Object
-	for _, o := range g.Objects {
+	for _, o := range g.All() {
 		if o.Role != "publisher" || len(out) >= maxValues {
 			continue
 		}

@@ -31,6 +31,14 @@ type Graph struct {
 	byID    map[string]*Object
 }
 
+// All returns the objects. A nil graph, as of a page that was not parsed, has none.
+func (g *Graph) All() []*Object {
+	if g == nil {
+		return nil
+	}
+	return g.Objects
+}
+
 // Object is one typed or untyped thing.
 type Object struct {
 	ID     string

@@ -33,8 +33,7 @@ const smallStored = 256 // the longest side of the small form of a larger raster
 func (p *Image) Store(ctx context.Context, to Assets) (eventschemas.Logo, error) {
 	logo := eventschemas.Logo{Type: p.Type(), Formats: []eventschemas.Asset{}, Tags: []string{}}
 	if p.Theme != "" {
-		theme := p.Theme
-		logo.Theme = &theme
+		logo.Theme = new(p.Theme)
 	}
 	var rungs []*image.NRGBA // none of a vector that only browsers draw whole
 	if p.SVG != nil {
@@ -184,8 +183,7 @@ func put(ctx context.Context, to Assets, data []byte, ext string, width, height 
 		asset.Width, asset.Height = &width, &height
 	}
 	if clear {
-		transparent := "transparent"
-		asset.Background = &transparent
+		asset.Background = new("transparent")
 	}
 	return asset, nil
 }

@@ -205,23 +205,13 @@ func (r *reader) value(n *html.Node) string {
 	if v := page.Attr(n, "content"); v != "" || n.DataAtom == atom.Meta {
 		return bounded(v)
 	}
-	address := ""
-	switch n.DataAtom {
-	case atom.A, atom.Area, atom.Link:
-		address = page.Attr(n, "href")
-	case atom.Img, atom.Source, atom.Iframe, atom.Embed, atom.Audio, atom.Video, atom.Track:
-		address = page.Attr(n, "src")
-	case atom.Object:
-		address = page.Attr(n, "data")
-	case atom.Data, atom.Meter:
+	switch v := page.Attr(n, page.ValueAttributes[n.Data]); {
+	case n.DataAtom == atom.Data, n.DataAtom == atom.Meter:
 		return bounded(page.Attr(n, "value"))
-	case atom.Time:
-		if v := page.Attr(n, "datetime"); v != "" {
-			return bounded(v)
-		}
-	}
-	if address != "" {
-		return r.resolved(address)
+	case n.DataAtom == atom.Time && v != "":
+		return bounded(v)
+	case v != "":
+		return r.resolved(v)
 	}
 	var text strings.Builder
 	r.text(n, &text, 0)

@@ -82,23 +82,19 @@ func itemName(n *html.Node) string {
 	return find(scope)
 }
 
+// ValueAttributes are the attributes in which elements other than meta have the value of their itemprop.
+var ValueAttributes = map[string]string{"a": "href", "area": "href", "link": "href", "img": "src", "audio": "src",
+	"embed": "src", "iframe": "src", "source": "src", "track": "src", "video": "src", "object": "data", "time": "datetime"}
+
 // microdata adds an itemprop of an element other than meta.
 func (g *gatherer) microdata(n *html.Node) {
 	props := Attr(n, "itemprop")
 	if props == "" || n.Data == "meta" {
 		return
 	}
-	var value string
-	switch n.Data {
-	case "a", "area", "link":
-		value = Attr(n, "href")
-	case "img", "audio", "embed", "iframe", "source", "track", "video":
-		value = Attr(n, "src")
-	case "object":
-		value = Attr(n, "data")
-	case "time":
-		value = Attr(n, "datetime")
-	default:
+	name, isDeclared := ValueAttributes[n.Data]
+	value := Attr(n, name)
+	if !isDeclared {
 		value = inner(n)
 	}
 	for prop := range strings.FieldsSeq(props) {

@@ -182,6 +182,18 @@ func (r *reader) after(i int) string {
 
 var prefixes = tables.Map("prefixes") // the country letters before postal codes on the continent
 
+// codesFirst and codesLast are the countries by the shapes of their postal codes, before and after the city. A code of
+// two words has a space.
+var codesFirst, codesLast = countriesOf("codesFirst"), countriesOf("codesLast")
+
+func countriesOf(section string) map[string][]string {
+	out := map[string][]string{}
+	for form, countries := range tables.Map(section) {
+		out[form] = strings.Fields(countries)
+	}
+	return out
+}
+
 // codeFirst reads the continental European form: postal code, then city.
 func (r *reader) codeFirst(i int) (Address, bool) {
 	code, form := r.tokens[i].text, r.tokens[i].shape
@@ -194,34 +206,12 @@ func (r *reader) codeFirst(i int) (Address, bool) {
 		a.Country, _ = ByCode(prefixes[r.tokens[i-1].text])
 		a.Named = true
 	}
-	next := i + 1
-	var countries []string
-	switch {
-	case form == "99999":
-		countries = []string{"DE", "FR", "ES", "IT", "FI", "EE", "HR", "RS", "TR", "MX", "MY", "UA", "MA", "MC", "GR",
-			"LT", "SM", "VA", "GP", "MQ", "RE", "GF"}
-	case form == "9999" && r.after(i) == "AA" && len(r.tokens[i+1].text) == 2 && i+2 < len(r.tokens):
-		countries, next = []string{"NL"}, i+2
+	next, countries := i+1, codesFirst[form]
+	if two := codesFirst[form+" "+r.after(i)]; two != nil && i+2 < len(r.tokens) && len(r.tokens[i+1].text) == 2 {
+		next, countries = i+2, two
 		code += " " + r.tokens[i+1].text
-	case form == "9999AA":
-		countries = []string{"NL"}
-	case form == "9999":
-		countries = []string{"AR", "AT", "CH", "BE", "DK", "NO", "LU", "HU", "SI", "BG", "CY", "GE", "AM",
-			"LI", "LV", "PH", "TN"}
-	case form == "99-999":
-		countries = []string{"PL"}
-	case (form == "A9999" || form == "A9999AAA") && strings.IndexByte(argentine, code[0]) >= 0:
-		countries = []string{"AR"}
-	case form == "9999-999":
-		countries = []string{"PT"}
-	case form == "999" && r.after(i) == "99":
-		countries, next = []string{"SE", "CZ", "SK", "GR"}, i+2
-		code += " " + r.tokens[i+1].text
-	case form == "999999":
-		countries = []string{"RO", "RU"}
-	case form == "999":
-		countries = []string{"IS", "FO"}
-	default:
+	}
+	if countries == nil || form[0] == 'A' && strings.IndexByte(argentine, code[0]) < 0 {
 		return Address{}, false
 	}
 	if next >= len(r.tokens) || next > i+1 && r.tokens[i].comma {

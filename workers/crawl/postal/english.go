@@ -15,37 +15,34 @@ func (r *reader) codeLast(i int) (Address, bool) {
 	if i+1 < len(r.tokens) {
 		next = r.tokens[i+1].text
 	}
+	two := form + " " + r.after(i)
 	switch {
-	case form == "99999" || form == "99999-9999":
-		if a, ok := r.withState(i, i+1, "US", code); ok {
-			return a, true
-		}
-		return r.behindCity(i, i+1, []string{"ID", "SA", "TH", "KR", "TW", "PK", "EG"}, code)
-	case form == "A9A" && r.after(i) == "9A9":
+	case two == "A9A 9A9":
 		return r.withState(i, i+2, "CA", code+" "+next)
-	case form == "9999":
-		if a, ok := r.withState(i, i+1, "AU", code); ok {
-			return a, true
-		}
-		return r.behindCity(i, i+1, []string{"NZ", "ZA", "AU", "PH", "BD", "GE"}, code)
 	case isOutward(form) && r.after(i) == "9AA":
-		return r.british(i, code+" "+next)
+		return r.ofIsles(i, i, code+" "+next, "GB", "JE", "GG", "IM")
 	case (form == "A99" || form == "A9A") && len(next) == 4 && strings.ContainsAny(next, "0123456789") &&
 		next == strings.ToUpper(next) && r.after(i) != "9999":
-		return r.irish(i, code+" "+next)
-	case form == "9999999":
-		return r.behindCity(i, i+1, []string{"IL"}, code)
-	case form == "999999":
-		return r.behindCity(i, i+1, []string{"IN", "SG", "CN", "VN", "EC"}, code)
-	case form == "999" && r.after(i) == "999":
-		return r.behindCity(i, i+2, []string{"IN"}, code+" "+next)
-	case form == "999-9999":
-		return r.behindCity(i, i+1, []string{"JP"}, code)
-	case form == "99999-999":
-		return r.behindCity(i, i+1, []string{"BR"}, code)
+		end := i
+		if i > 1 && len(r.tokens[i-1].text) <= 2 && strings.ContainsAny(r.tokens[i-1].text, "0123456789") {
+			end = i - 1 // Dublin 2
+		}
+		return r.ofIsles(i, end, code+" "+next, "IE")
+	case codesLast[two] != nil:
+		return r.behindCity(i, i+2, codesLast[two], code+" "+next)
+	case codesLast[form] == nil:
+		return Address{}, false
 	}
-	return Address{}, false
+	if country := codesOfStates[form]; country != "" {
+		if a, ok := r.withState(i, i+1, country, code); ok {
+			return a, true
+		}
+	}
+	return r.behindCity(i, i+1, codesLast[form], code)
 }
+
+// codesOfStates are the countries whose addresses have a state before a code of such a shape.
+var codesOfStates = map[string]string{"99999": "US", "99999-9999": "US", "9999": "AU"}
 
 // isOutward reports whether a shape belongs to the first half of a British postal code.
 func isOutward(form string) bool {
@@ -157,24 +154,17 @@ func (r *reader) cityBefore(i int) string {
 
 var counties = tables.Set("counties") // may be between a British city and its postal code, and are not the city
 
-func (r *reader) british(i int, code string) (Address, bool) {
-	c, _ := ByCode("GB")
-	named, ok := r.country(i + 2)
-	if ok && named.Code != "GB" && named.Code != "JE" && named.Code != "GG" && named.Code != "IM" {
-		return Address{}, false
-	} else if ok {
-		c = named
+// ofIsles reads "city, county, code" of the first country, or of another one that is named. The city ends before end.
+func (r *reader) ofIsles(i, end int, code string, countries ...string) (Address, bool) {
+	c, named := r.country(i + 2)
+	if !named {
+		c, _ = ByCode(countries[0])
 	}
-	city := r.cityPastCounties(i)
-	if city == "" {
+	city := r.cityPast(end, func(name string) bool { return counties[strings.ToLower(name)] })
+	if city == "" || !slices.Contains(countries, c.Code) {
 		return Address{}, false
 	}
 	return Address{PostalCode: code, City: city, Country: c, Named: true, Street: r.streetBefore(i)}, true
-}
-
-// cityPastCounties is cityBefore, but skips a county or a part of the kingdom.
-func (r *reader) cityPastCounties(i int) string {
-	return r.cityPast(i, func(name string) bool { return counties[strings.ToLower(name)] })
 }
 
 // cityPast returns the same as cityBefore, but skips names of regions between the city and the code.
@@ -200,22 +190,6 @@ func (r *reader) cityPast(i int, isRegion func(name string) bool) string {
 		}
 	}
 	return ""
-}
-
-func (r *reader) irish(i int, code string) (Address, bool) {
-	c, _ := ByCode("IE")
-	if named, ok := r.country(i + 2); ok && named.Code != "IE" {
-		return Address{}, false
-	}
-	end := i
-	if i > 1 && len(r.tokens[i-1].text) <= 2 && strings.ContainsAny(r.tokens[i-1].text, "0123456789") {
-		end = i - 1 // Dublin 2
-	}
-	city := r.cityPastCounties(end)
-	if city == "" {
-		return Address{}, false
-	}
-	return Address{PostalCode: code, City: city, Country: c, Named: true, Street: r.streetBefore(i)}, true
 }
 
 // behindCity reads a code after the city for countries that must be named, or be the source's.

@@ -2,6 +2,8 @@ package postal
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"letterhead/internal/lazyregexp"
 )
@@ -105,18 +107,8 @@ func titledTurkish(name string) string {
 	if name != strings.ToUpper(name) {
 		return name
 	}
-	runes := []rune(name)
-	for k := 1; k < len(runes); k++ {
-		switch runes[k] {
-		case 'I':
-			runes[k] = 'ı'
-		case 'İ':
-			runes[k] = 'i'
-		default:
-			runes[k] = []rune(strings.ToLower(string(runes[k])))[0]
-		}
-	}
-	return string(runes)
+	_, first := utf8.DecodeRuneInString(name)
+	return name[:first] + strings.ToLowerSpecial(unicode.TurkishCase, name[first:])
 }
 
 // russianCity matches "г. Томск, ул. Ленина, 1", with or without a postal code.

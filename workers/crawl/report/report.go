@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	text "text/template"
 	"time"
 
 	"letterhead/eventschemas"
@@ -116,19 +117,12 @@ func sum(reasons []logofinder.Reason) string {
 	return strings.Join(parts, ", ")
 }
 
-func short(text string) string {
-	runes := []rune(text)
+func short(value string) string {
+	runes := []rune(value)
 	if len(runes) <= maxShownRunes {
-		return text
+		return value
 	}
 	return string(runes[:maxShownRunes-1]) + "…"
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // cost describes the requests and the time of the crawl.
@@ -146,57 +140,42 @@ func (c Crawl) evidence() []eventschemas.Evidence {
 		func(e eventschemas.Evidence) bool { return strings.HasPrefix(e.Field, "logos[") })
 }
 
+//go:embed report.txt.tmpl
+var textSource string
+
+var lines = text.Must(text.New("report").Funcs(text.FuncMap{
+	"address": address, "fate": fate, "size": size, "short": short, "sum": sum, "upper": strings.ToUpper,
+}).Parse(textSource))
+
 // Text writes the report for a terminal. It removes control characters from the site's texts. Errors: as w.
 func Text(w io.Writer, c Crawl) error {
 	var b strings.Builder
-	r := c.Result.Record
-	fmt.Fprintf(&b, "%s  %s  %s\n%s\n", c.Domain, c.Status, c.Result.FinalURL, c.cost())
-	fmt.Fprintf(&b, "quality %.2f\n", r.QualityScore)
-	trials, more := c.trials()
-	fmt.Fprintf(&b, "\nLOGOS  %d candidates, %d kept\n", len(c.Result.Trials), len(r.Logos))
-	for _, t := range trials {
-		fmt.Fprintf(&b, "%7.1f  %-22s %-18s %s\n", t.Score, t.Method, size(t), fate(t))
-		fmt.Fprintf(&b, "         %s\n", address(t))
-		if s := sum(t.Reasons); s != "" {
-			fmt.Fprintf(&b, "         = %s\n", s)
-		}
-	}
-	if more > 0 {
-		fmt.Fprintf(&b, "         and %d more\n", more)
-	}
-	for _, f := range c.fields() {
-		fmt.Fprintf(&b, "\n%s\n", strings.ToUpper(f.Name))
-		for _, x := range f.Rows {
-			mark := " "
-			if x.Won {
-				mark = "*"
-			}
-			fmt.Fprintf(&b, "%s %6.2f  %-26s %s\n", mark, x.Score, x.Method, short(x.Value))
-			if x.Note != "" {
-				fmt.Fprintf(&b, "          %s\n", short(x.Note))
-			}
-		}
-		if f.More > 0 {
-			fmt.Fprintf(&b, "          and %d more\n", f.More)
-		}
-	}
-	b.WriteString("\nEVIDENCE\n")
-	for _, e := range c.evidence() {
-		fmt.Fprintf(&b, "  %.2f  %-22s %-26s %s\n", e.Confidence, e.Field, e.Method, short(e.Source))
+	if err := lines.Execute(&b, c.content()); err != nil {
+		return err
 	}
 	_, err := io.WriteString(w, plain(b.String()))
 	return err
 }
 
+// content has what the templates show.
+func (c Crawl) content() map[string]any {
+	trials, more := c.trials()
+	return map[string]any{
+		"C": c, "R": c.Result.Record, "At": c.At.UTC().Format(time.RFC3339), "Cost": c.cost(),
+		"Trials": trials, "More": more, "Fields": c.fields(), "Evidence": c.evidence(),
+		"Picture": c.image, "Logo": c.logo,
+	}
+}
+
 // plain drops control characters other than line ends: a site must not write escape sequences to an
 // operator's terminal.
-func plain(text string) string {
+func plain(report string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0) || r == 0x202e || r == 0x2066 || r == 0x2067 || r == 0x2068 {
 			return -1
 		}
 		return r
-	}, text)
+	}, report)
 }
 
 //go:embed report.tmpl
@@ -205,7 +184,7 @@ var source string
 const maxImageBytes = 2 << 20 // limits one image within the report; larger ones are only named
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
-	"address": address, "fate": fate, "size": size, "short": short, "deref": deref,
+	"address": address, "fate": fate, "size": size, "short": short,
 	"swatch": func(hex string) template.CSS {
 		if len(hex) != 7 || hex[0] != '#' || strings.Trim(hex[1:], "0123456789abcdef") != "" {
 			return "transparent"
@@ -215,14 +194,7 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 }).Parse(source))
 
 // HTML writes the report as one self-contained file: images are embedded, and there are no scripts. Errors: as w.
-func HTML(w io.Writer, c Crawl) error {
-	trials, more := c.trials()
-	return page.Execute(w, map[string]any{
-		"C": c, "R": c.Result.Record, "At": c.At.UTC().Format(time.RFC3339), "Cost": c.cost(),
-		"Trials": trials, "More": more, "Fields": c.fields(), "Evidence": c.evidence(),
-		"Picture": c.image, "Logo": c.logo,
-	})
-}
+func HTML(w io.Writer, c Crawl) error { return page.Execute(w, c.content()) }
 
 // image returns a chosen candidate's image as a data URL, or "" if it was not stored.
 func (c Crawl) image(t logofinder.Trial) template.URL { return c.file(t.AssetID) }

@@ -238,9 +238,6 @@ type ownObject struct {
 func (in input) declared() []ownObject {
 	var out []ownObject
 	add := func(g *linkeddata.Graph, p *page.Page, how string, confidence float64) {
-		if g == nil {
-			return
-		}
 		o := g.Owner(in.Site, in.Fits)
 		if how == "microdata" && o != nil && !in.claims(o) {
 			o = nil
@@ -287,7 +284,7 @@ func (in input) isFront(u *url.URL) bool {
 // ownPlace returns the object of a place that is the brand's: of a type in our taxonomy, or with a postal address,
 // whose URL or name is the brand's. Schema.org has many kinds of places that are not organizations.
 func (in input) ownPlace(g *linkeddata.Graph) *linkeddata.Object {
-	for _, o := range g.Objects {
+	for _, o := range g.All() {
 		if o.Parent != nil || !in.claims(o) {
 			continue
 		}

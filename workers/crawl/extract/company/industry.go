@@ -128,14 +128,12 @@ func (in input) weighIndustries(name string, owners []ownObject) []weighedIndust
 			add(weighedIndustry{industry.ByName(text), declaredIndustryScore, o.source, o.how + " industry", text})
 		}
 	}
-	if in.Page.Data != nil {
-		for _, o := range in.Page.Data.Objects {
-			if o.Parent == nil && o.Is("SoftwareApplication", "WebApplication", "MobileApplication") &&
-				in.Fits(o.Text("name")) >= extract.StrongFit {
-				add(weighedIndustry{industry.ByType("SoftwareApplication"), softwareScore, evidenceOf(in.Page),
-					"json-ld type", "SoftwareApplication"})
-				break
-			}
+	for _, o := range in.Page.Data.All() {
+		if o.Parent == nil && o.Is("SoftwareApplication", "WebApplication", "MobileApplication") &&
+			in.Fits(o.Text("name")) >= extract.StrongFit {
+			add(weighedIndustry{industry.ByType("SoftwareApplication"), softwareScore, evidenceOf(in.Page),
+				"json-ld type", "SoftwareApplication"})
+			break
 		}
 	}
 	if in.hasObject(newsArticles) {
@@ -251,8 +249,7 @@ func (in input) isArticle() bool {
 
 // hasObject reports whether the page's linked data has an object of one of the types.
 func (in input) hasObject(types []string) bool {
-	return in.Page.Data != nil &&
-		slices.ContainsFunc(in.Page.Data.Objects, func(o *linkeddata.Object) bool { return o.Is(types...) })
+	return slices.ContainsFunc(in.Page.Data.All(), func(o *linkeddata.Object) bool { return o.Is(types...) })
 }
 
 // menuText returns the text of the short links in a page's header and navigation: the sections of the site.

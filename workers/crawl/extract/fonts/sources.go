@@ -178,9 +178,8 @@ func mergedWeights(a, b []int) []int {
 }
 
 func (f Family) font(kind string) eventschemas.Font {
-	id := strings.ReplaceAll(f.Name, " ", "+")
-	return eventschemas.Font{Name: f.Name, Type: kind, Origin: "google", OriginID: &id,
-		Weights: mergedWeights(f.Weights, nil)}
+	return eventschemas.Font{Name: f.Name, Type: kind, Origin: "google",
+		OriginID: new(strings.ReplaceAll(f.Name, " ", "+")), Weights: mergedWeights(f.Weights, nil)}
 }
 
 var systemNames = extract.FoldedSet(tables.List("systemNames")...) // aliases for the font of the computer itself
@@ -256,11 +255,9 @@ func (s *fontSources) load(key, instead string) typeface {
 	out.source = face.source
 	switch face.origin {
 	case "google":
-		id := strings.ReplaceAll(face.name, " ", "+")
-		out.font.OriginID = &id
+		out.font.OriginID = new(strings.ReplaceAll(face.name, " ", "+"))
 	case "adobe":
-		id := face.name
-		out.font.OriginID = &id
+		out.font.OriginID = new(face.name)
 	}
 	return out
 }
@@ -273,8 +270,7 @@ func (s *fontSources) named(name string) typeface {
 	out := typeface{font: eventschemas.Font{Name: name, Origin: "custom", Weights: []int{}},
 		confidence: namedConfidence, note: "where it is loaded from is unknown"}
 	if s.adobe && kitName.MatchString(name) {
-		id := name
-		out.font.Origin, out.font.OriginID = "adobe", &id
+		out.font.Origin, out.font.OriginID = "adobe", new(name)
 		out.note = "the page asks for a kit of Adobe Fonts"
 	}
 	return out

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -174,14 +175,11 @@ func readAhead(ctx context.Context, from feed) *ahead {
 		defer close(a.pages)
 		for {
 			events, err := from.next(ctx)
+			if err == nil && len(events) > 0 {
+				err = delay.Send(ctx, a.pages, events)
+			}
 			if err != nil || len(events) == 0 {
 				a.err = err
-				return
-			}
-			select {
-			case a.pages <- events:
-			case <-ctx.Done():
-				a.err = ctx.Err()
 				return
 			}
 		}

@@ -224,12 +224,10 @@ func (r *Refresher) ask(ctx context.Context, c candidate) error {
 	if due, err := r.due(ctx, c); err != nil || !due {
 		return err
 	}
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := delay.Send(ctx, r.turn, struct{}{}); err != nil {
+		return err
 	}
+	defer func() { <-r.turn }()
 	if err := r.room(ctx); err != nil {
 		return err
 	}

@@ -241,10 +241,8 @@ func (t *Transport) Publish(topic string, messages ...*message.Message) error {
 // send publishes the messages of one key, in order, and stops at the first that fails.
 func (t *Transport) send(ctx context.Context, topic string, messages []*message.Message) error {
 	for _, m := range messages {
-		select {
-		case t.sending <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := delay.Send(ctx, t.sending, struct{}{}); err != nil {
+			return err
 		}
 		err := t.sendOne(ctx, topic, m)
 		<-t.sending

@@ -293,7 +293,7 @@ func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Posi
 		b = newBuilder(b.number+1, b.through, r.cfg.SegmentBytes)
 		return err
 	}
-	err := eachEvents(ctx, from, func(events []eventlog.Recorded) error {
+	err := eachEvents(ctx, from.next, func(events []eventlog.Recorded) error {
 		for i := range events {
 			b.add(&events[i])
 			if err := references(&events[i], b.refer); err != nil {

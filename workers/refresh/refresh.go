@@ -401,11 +401,8 @@ func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, see
 
 // isUnavailable reports whether requests for other brands would fail now, too.
 func isUnavailable(ctx context.Context, err error) bool {
-	if err == nil {
-		return false
-	}
-	return ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
-		errors.Is(err, eventlog.ErrClosed)
+	return err != nil && (ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) ||
+		errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrClosed))
 }
 
 // skip skips a charge. Its brand is examined again after a later look-up.

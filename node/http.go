@@ -107,7 +107,7 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	}
 	if n.Config.Shared() && n.Config.Starter {
 		parts = append(parts, part{"starter index", func(ctx context.Context) error {
-			n.starter().await(ctx, sharedMarker{n.Stores.Positions, n.Stores.Log})
+			n.awaitStarter(ctx, sharedMarker{n.Stores.Positions, n.Stores.Log})
 			<-ctx.Done()
 			return nil
 		}})

@@ -38,10 +38,8 @@ func newPacer(delay func() time.Duration) *pacer {
 
 // rest waits if the machine was busy during the turn that has ended. It returns ctx.Err() if ctx ends first.
 func (p *pacer) rest(ctx context.Context) error {
-	select {
-	case p.held <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := wait.Send(ctx, p.held, struct{}{}); err != nil {
+		return err
 	}
 	defer func() { <-p.held }()
 	worked := time.Since(p.began)

@@ -237,7 +237,7 @@ func openCrawler(_ context.Context, n *Node) ([]part, error) {
 		return consumer.Run(ctx)
 	}}}
 	if n.Config.Shared() && n.Config.Starter {
-		parts = append(parts, n.starter().once()) // crawlers may write assets
+		parts = append(parts, n.starterOnce()) // crawlers may write assets
 	}
 	return parts, nil
 }

@@ -243,7 +243,7 @@ func (n *Node) fill(ctx context.Context) error {
 		}
 	}
 	if n.Config.Starter {
-		if err := n.starter().load(ctx, starter.FileMarker{Path: filepath.Join(n.Config.Data, "starter")}); err != nil {
+		if err := n.loadStarter(ctx, starter.FileMarker{Path: filepath.Join(n.Config.Data, "starter")}); err != nil {
 			return err
 		}
 	}

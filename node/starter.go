@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,29 +15,15 @@ import (
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
-	"letterhead/operations"
 	"letterhead/projections/brands"
 	"letterhead/starter"
 )
 
-type starterIndex struct {
-	stores *Stores
-	brands *commands.Brands
-	reads  *operations.Reads
-	logger *slog.Logger
-	seen   *atomic.Bool // it was loaded, or not in time
-	heavy  sync.Locker
-}
-
-func (n *Node) starter() *starterIndex {
-	return &starterIndex{n.Stores, n.Writers.Brands, n.Operations.Reads, n.logger, &n.health.starterSeen, &n.drawing.heavy}
-}
-
-// load loads the embedded starter index, unless the marker records that this version was loaded
+// loadStarter loads the embedded starter index, unless the marker records that this version was loaded
 // completely, and waits until it is searchable.
-func (x *starterIndex) load(ctx context.Context, marker starter.Marker) error {
+func (n *Node) loadStarter(ctx context.Context, marker starter.Marker) error {
 	if file, own := marker.(starter.FileMarker); own {
-		head, err := x.stores.Log.Head(ctx)
+		head, err := n.Stores.Log.Head(ctx)
 		if err != nil {
 			return err
 		}
@@ -52,45 +35,45 @@ func (x *starterIndex) load(ctx context.Context, marker starter.Marker) error {
 		}
 	}
 	began, said := time.Now(), time.Now()
-	x.heavy.Lock()
+	n.drawing.heavy.Lock()
 	result, err := starter.Import(ctx, starter.Config{
-		Logger: x.logger,
+		Logger: n.logger,
 		Progress: func(done, total int) {
 			if done == 1 || time.Since(said) >= progressEvery {
 				said = time.Now()
-				x.logger.Info("importing the starter index", "brands", done, "of", total)
+				n.logger.Info("importing the starter index", "brands", done, "of", total)
 			}
 		},
 	}, starter.Deps{
-		Assets: x.stores.Assets, Marker: marker,
-		Brands: starterBrands{x.brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}},
+		Assets: n.Stores.Assets, Marker: marker,
+		Brands: starterBrands{n.Writers.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}},
 	})
-	x.heavy.Unlock()
+	n.drawing.heavy.Unlock()
 	if err != nil {
 		return fmt.Errorf("import the starter index: %w; the import resumes at the next start", err)
 	}
 	if result.Finished {
 		return nil
 	}
-	if err := x.reads.CatchUp(ctx, brands.Name); err != nil {
+	if err := n.Operations.Reads.CatchUp(ctx, brands.Name); err != nil {
 		return err
 	}
-	x.logger.Info("starter index is searchable", "imported", result.Imported, "present", result.Present,
+	n.logger.Info("starter index is searchable", "imported", result.Imported, "present", result.Present,
 		"took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
-// once is the part that loads the starter index of a distributed service, on one node at a time.
-func (x *starterIndex) once() part {
-	return x.stores.led("starter index", func(ctx context.Context) error {
+// starterOnce is the part that loads the starter index of a distributed service, on one node at a time.
+func (n *Node) starterOnce() part {
+	return n.Stores.led("starter index", func(ctx context.Context) error {
 		pause := firstImportPause
 		for {
-			err := x.load(ctx, sharedMarker{x.stores.Positions, x.stores.Log})
+			err := n.loadStarter(ctx, sharedMarker{n.Stores.Positions, n.Stores.Log})
 			if err == nil || ctx.Err() != nil {
 				<-ctx.Done() // keep the leadership: no other node needs to try
 				return nil
 			}
-			x.logger.Warn("starter index", "error", err, "again_in", pause)
+			n.logger.Warn("starter index", "error", err, "again_in", pause)
 			if delay.For(ctx, pause) != nil {
 				return nil
 			}
@@ -107,21 +90,21 @@ const (
 	starterTimeout = 15 * time.Minute
 )
 
-// await waits until some node has loaded the starter index and the read models hold it, or ctx ends.
-func (x *starterIndex) await(ctx context.Context, marker starter.Marker) {
-	defer x.seen.Store(true)
+// awaitStarter waits until some node has loaded the starter index and the read models hold it, or ctx ends.
+func (n *Node) awaitStarter(ctx context.Context, marker starter.Marker) {
+	defer n.health.starterSeen.Store(true)
 	waiting, cancel := context.WithTimeout(ctx, starterTimeout)
 	defer cancel()
 	for {
 		version, err := marker.Load(waiting)
 		if err == nil && version == starter.Version {
-			if err = x.reads.FoldedTo(waiting, brands.Name); err == nil {
+			if err = n.Operations.Reads.FoldedTo(waiting, brands.Name); err == nil {
 				return
 			}
 		}
 		if delay.For(waiting, starterLookEvery) != nil {
 			if ctx.Err() == nil {
-				x.logger.Warn("no node has loaded the starter index; fallbacks for logos are cacheable from now on",
+				n.logger.Warn("no node has loaded the starter index; fallbacks for logos are cacheable from now on",
 					"waited", starterTimeout, "error", err)
 			}
 			return

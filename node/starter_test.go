@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,7 +68,7 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	waited := make(chan struct{})
 	go func() {
 		defer close(waited)
-		n.starter().await(t.Context(), markerOf(func() (string, error) {
+		n.awaitStarter(t.Context(), markerOf(func() (string, error) {
 			version, err := marker.Load(t.Context())
 			if first {
 				first = false
@@ -103,12 +102,12 @@ func TestAwaitStarter_NotLoaded_TimesOut(t *testing.T) {
 		"of another release":          func() (string, error) { return "older", nil },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			x := &starterIndex{logger: slog.New(slog.DiscardHandler), seen: new(atomic.Bool)}
-			go x.await(t.Context(), marker)
+			n := &Node{logger: slog.New(slog.DiscardHandler), health: &health{}}
+			go n.awaitStarter(t.Context(), marker)
 			for _, seen := range []bool{false, true} {
 				time.Sleep(starterTimeout - time.Millisecond)
 				synctest.Wait()
-				if x.seen.Load() != seen {
+				if n.health.starterSeen.Load() != seen {
 					t.Errorf("%s: seen %v, want %v", name, !seen, seen)
 				}
 			}

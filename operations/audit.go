@@ -17,6 +17,7 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/accounts"
 	"letterhead/workers/backup"
@@ -380,10 +381,8 @@ func (p *pass) run(ctx context.Context) error {
 				return err
 			}
 			for _, feed := range feeds {
-				select {
-				case feed <- page.Events:
-				case <-ctx.Done():
-					return ctx.Err()
+				if err := delay.Send(ctx, feed, page.Events); err != nil {
+					return err
 				}
 			}
 			p.events += uint64(len(page.Events))

@@ -40,9 +40,9 @@ type Transport interface {
 	// Publish sends messages in order and returns when they are safe. KeyOf returns the key of a message.
 	// Publish uses the context of the messages.
 	Publish(topic string, messages ...*message.Message) error
-	// Group returns the subscriber of a consumer group. It delivers one message per key at a time, and the
-	// next only after an ack. After a nack it redelivers the message.
-	Group(name string) (message.Subscriber, error)
+	// Subscribe delivers a topic's messages to a member of a consumer group until ctx ends: one message per key at
+	// a time, and the next only after an ack. After a nack it redelivers the message.
+	Subscribe(ctx context.Context, topic, group string) (<-chan *message.Message, error)
 	// Close waits for running work.
 	Close() error
 }
@@ -133,11 +133,10 @@ func (b *Bus) Subscribe(ctx context.Context, topic, group string, handle Handler
 	defer cancel()
 	defer context.AfterFunc(b.ending, cancel)()
 
-	subscriber, err := b.transport.Group(group)
-	if err != nil {
-		return fmt.Errorf("subscribe %s to %s: %w", group, topic, err)
+	if group == "" {
+		return fmt.Errorf("subscribe to %s: a consumer group needs a name", topic)
 	}
-	in, err := subscriber.Subscribe(ctx, topic)
+	in, err := b.transport.Subscribe(ctx, topic, group)
 	if err != nil {
 		return fmt.Errorf("subscribe %s to %s: %w", group, topic, err)
 	}

@@ -1,4 +1,4 @@
-// Package delay waits between attempts, and for results, no longer than a context allows.
+// Package delay waits between attempts, for results and for room, no longer than a context allows.
 package delay
 
 import (
@@ -31,6 +31,16 @@ func Await(ctx context.Context, do func() error) error {
 	select {
 	case err := <-done:
 		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Send sends a value to a channel. If ctx ends first, it returns ctx.Err().
+func Send[T any](ctx context.Context, to chan<- T, value T) error {
+	select {
+	case to <- value:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -111,3 +111,16 @@ func TestAwait_ContextEndsFirst_WorkContinues(t *testing.T) {
 		<-ended
 	})
 }
+
+func TestSend_FullChannel_EndsWithContext(t *testing.T) {
+	full := make(chan int, 1)
+	if err := delay.Send(t.Context(), full, 1); err != nil || <-full != 1 {
+		t.Errorf("a value for which there is room: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	full <- 2
+	if err := delay.Send(ended, full, 3); !errors.Is(err, context.Canceled) || <-full != 2 {
+		t.Errorf("error = %v, want that of the context", err)
+	}
+}

@@ -172,11 +172,7 @@ func (s Server) dial(ctx context.Context) (net.Conn, error) {
 }
 
 func (s Server) tlsConfig() *tls.Config {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.host}
-	if s.roots != nil {
-		cfg.RootCAs = s.roots
-	}
-	return cfg
+	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.host, RootCAs: s.roots}
 }
 
 func (s Server) options() []gomail.Option {

@@ -102,7 +102,7 @@ func (f *Failures) Each(ctx context.Context, do func(*eventlog.Recorded) error) 
 func (f *Failures) each(ctx context.Context, keep func(*eventlog.Recorded) bool,
 	do func(*eventlog.Recorded) error) error {
 	from := &logFeed{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: keep}
-	return eachEvents(ctx, from, func(events []eventlog.Recorded) error {
+	return eachEvents(ctx, from.next, func(events []eventlog.Recorded) error {
 		for i := range events {
 			if err := do(&events[i]); err != nil {
 				return err
@@ -130,7 +130,8 @@ type Rest struct {
 // Errors: ErrForeignWriter, ErrDiffers, *commands.ChainError, the errors of both logs, ctx.Err().
 func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log,
 	readers map[string]eventlog.Position) (out Rest, err error) {
-	c := newCopier(f.cfg, logOrigin{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: f.others()}, to)
+	from := logFeed{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: f.others()}
+	c := newCopier(f.cfg, from.origin(), to)
 	c.readers = readersAt(readers)
 	if err := c.appendRest(ctx); err != nil {
 		return out, err

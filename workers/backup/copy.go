@@ -68,7 +68,8 @@ func (c *copier) compareWith(ctx context.Context, from *rest, compared func()) e
 	if err != nil {
 		return fmt.Errorf("read the target: %w", err)
 	}
-	target := readAhead(ctx, &logFeed{log: c.to, at: c.at, until: head, retryAfter: c.cfg.RetryAfter})
+	all := &logFeed{log: c.to, at: c.at, until: head, retryAfter: c.cfg.RetryAfter}
+	target := readAhead(ctx, all.next)
 	defer target.stop()
 	_, ordered := c.to.(eventlog.Importer)
 	for {
@@ -179,9 +180,9 @@ func (c *copier) link(e *eventlog.Recorded) {
 }
 
 func (c *copier) progress(stage Stage, done uint64, upTo eventlog.Position) {
-	p := Progress{Stage: stage, Done: done, Total: c.from.size()}
-	if o, ok := c.from.(logOrigin); ok {
-		p.Position, p.Head = upTo, o.until
+	p := Progress{Stage: stage, Done: done, Total: c.from.events, Head: c.from.head}
+	if p.Head > 0 {
+		p.Position = upTo
 	}
 	c.cfg.Progress(p)
 }

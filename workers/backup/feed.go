@@ -14,20 +14,18 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
 // feed returns events in the order of the source, some at a time, and none at its end.
-type feed interface {
-	next(ctx context.Context) ([]eventlog.Recorded, error)
-}
+type feed func(ctx context.Context) ([]eventlog.Recorded, error)
 
 // origin is the source of a copy.
-type origin interface {
-	// behind reads the events after a position of the source.
-	behind(after eventlog.Position) feed
-	// size returns the number of events, 0 if it is unknown.
-	size() uint64
+type origin struct {
+	behind func(after eventlog.Position) feed // reads the events after a position of the source
+	events uint64                             // their number, 0 if it is unknown
+	head   eventlog.Position                  // of a log
 }
 
 // logFeed reads a log up to a position.
@@ -79,49 +77,33 @@ func (f *logFeed) kept(events []eventlog.Recorded) []eventlog.Recorded {
 	return kept
 }
 
-// logOrigin is a log up to a position.
-type logOrigin logFeed
-
-func (o logOrigin) behind(after eventlog.Position) feed {
-	o.at = after
-	return (*logFeed)(&o)
+// origin returns the log up to a position as an origin.
+func (f logFeed) origin() origin {
+	return origin{head: f.until, behind: func(after eventlog.Position) feed {
+		behind := f
+		behind.at = after
+		return behind.next
+	}}
 }
 
-func (o logOrigin) size() uint64 { return 0 }
-
-type backupOrigin struct {
-	place place
-	codec *codec
-	m     *Manifest
-}
-
-func (o backupOrigin) behind(after eventlog.Position) feed { return &segmentFeed{o, 0, after} }
-
-func (o backupOrigin) size() uint64 { return o.m.Events }
-
-type segmentFeed struct {
-	backupOrigin
-	segment int // the next to be read
-	after   eventlog.Position
-}
-
-func (f *segmentFeed) next(ctx context.Context) ([]eventlog.Recorded, error) {
-	for f.segment < len(f.m.Segments) {
-		i := f.segment
-		f.segment++
-		if f.m.Segments[i].Through <= f.after {
-			continue
+func backupOrigin(from place, c *codec, m *Manifest) origin {
+	return origin{events: m.Events, behind: func(after eventlog.Position) feed {
+		segment := 0 // the next to be read
+		return func(ctx context.Context) ([]eventlog.Recorded, error) {
+			for segment < len(m.Segments) && m.Segments[segment].Through <= after {
+				segment++
+			}
+			if segment == len(m.Segments) {
+				return nil, nil
+			}
+			s, err := readSegment(ctx, from, c, m, segment)
+			segment++
+			for len(s.events) > 0 && s.events[0].Position <= after {
+				s.events = s.events[1:]
+			}
+			return s.events, err
 		}
-		s, err := readSegment(ctx, f.place, f.codec, f.m, i)
-		if err != nil {
-			return nil, err
-		}
-		for len(s.events) > 0 && s.events[0].Position <= f.after {
-			s.events = s.events[1:]
-		}
-		return s.events, nil
-	}
-	return nil, nil
+	}}
 }
 
 // readChecked reads a file, verifies its checksum and decompresses it. Errors: ErrDamaged.
@@ -173,15 +155,12 @@ func readAhead(ctx context.Context, from feed) *ahead {
 	go func() {
 		defer close(a.pages)
 		for {
-			events, err := from.next(ctx)
+			events, err := from(ctx)
+			if err == nil && len(events) > 0 {
+				err = delay.Send(ctx, a.pages, events)
+			}
 			if err != nil || len(events) == 0 {
 				a.err = err
-				return
-			}
-			select {
-			case a.pages <- events:
-			case <-ctx.Done():
-				a.err = ctx.Err()
 				return
 			}
 		}

@@ -44,7 +44,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 		return out, errors.New(
 			"streams can be omitted only in a final pass: while the source is in use, one of them may become a brand")
 	}
-	c := newCopier(cfg, logOrigin{log: from.Log, retryAfter: cfg.RetryAfter, keep: from.Without.others()}, to.Log)
+	c := newCopier(cfg, origin{}, to.Log)
 	c.readers = readersAt(from.Readers)
 	if err := c.until(ctx, from); err != nil {
 		return out, err
@@ -62,7 +62,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 		}
 	}
 	for round := 1; ; round++ {
-		head := c.from.(logOrigin).until
+		head := c.from.head
 		if err := c.appendRest(ctx); err != nil {
 			return out, err
 		}
@@ -70,7 +70,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 		if err := c.until(ctx, from); err != nil {
 			return out, err
 		}
-		moved := c.from.(logOrigin).until != head
+		moved := c.from.head != head
 		if moved && final {
 			return out, fmt.Errorf("the source changed during the final copy; stop the server and migrate again: %w",
 				ErrDiffers)
@@ -106,7 +106,8 @@ func (c *copier) until(ctx context.Context, from Source) error {
 			"the source changed after the streams to omit were selected; stop the server and migrate again: %w",
 			ErrDiffers)
 	}
-	c.from = logOrigin{log: from.Log, until: head, retryAfter: c.cfg.RetryAfter, keep: from.Without.others()}
+	all := logFeed{log: from.Log, until: head, retryAfter: c.cfg.RetryAfter, keep: from.Without.others()}
+	c.from = all.origin()
 	return nil
 }
 

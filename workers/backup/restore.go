@@ -118,7 +118,7 @@ func Restore(ctx context.Context, cfg RestoreConfig, from string,
 	if r.to, err = open(ctx, m); err != nil {
 		return r.out, err
 	}
-	r.copier = newCopier(cfg.Config, backupOrigin{at, c, m}, r.to.Log)
+	r.copier = newCopier(cfg.Config, backupOrigin(at, c, m), r.to.Log)
 	if err := r.checkTarget(ctx); err != nil {
 		return r.out, err
 	}

@@ -289,15 +289,11 @@ func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Posi
 	from := &logFeed{log: r.from.Log, at: after, until: head, retryAfter: r.cfg.RetryAfter}
 	b := newBuilder(number, after, r.cfg.SegmentBytes)
 	send := func() error {
-		select {
-		case packed <- b:
-			b = newBuilder(b.number+1, b.through, r.cfg.SegmentBytes)
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		err := delay.Send(ctx, packed, b)
+		b = newBuilder(b.number+1, b.through, r.cfg.SegmentBytes)
+		return err
 	}
-	err := eachEvents(ctx, from, func(events []eventlog.Recorded) error {
+	err := eachEvents(ctx, from.next, func(events []eventlog.Recorded) error {
 		for i := range events {
 			b.add(&events[i])
 			if err := references(&events[i], b.refer); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -130,14 +131,7 @@ func History(ctx context.Context, log eventlog.Importer, o Options, progress fun
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(batches)
-		return eachBatch(o, func(batch []eventlog.Recorded) error {
-			select {
-			case batches <- batch:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
+		return eachBatch(o, func(batch []eventlog.Recorded) error { return delay.Send(ctx, batches, batch) })
 	})
 	group.Go(func() error {
 		for batch := range batches {

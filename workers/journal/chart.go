@@ -34,7 +34,8 @@ func DefaultChart() (c Chart) {
 // ReadChart reads a YAML file that maps names of ledger accounts to the codes of the user's general ledger, such as
 // "revenue: 4000". Accounts that it does not name keep their names.
 func ReadChart(r io.Reader) (Chart, error) {
-	c := DefaultChart()
+	names := DefaultChart()
+	c := names
 	text, err := io.ReadAll(io.LimitReader(r, maxChartBytes+1))
 	if err != nil {
 		return c, err
@@ -63,7 +64,7 @@ func ReadChart(r io.Reader) (Chart, error) {
 		switch {
 		case at < 0:
 			return c, fmt.Errorf("line %d: there is no ledger account %q; the names are %s",
-				name.Line, name.Value, strings.Join(names(), ", "))
+				name.Line, name.Value, strings.Join(names[:], ", "))
 		case named[name.Value]:
 			return c, fmt.Errorf("line %d: %s has a code already", name.Line, name.Value)
 		case code.Kind != yaml.ScalarNode || !codePattern.MatchString(code.Value):
@@ -79,12 +80,4 @@ func ReadChart(r io.Reader) (Chart, error) {
 		}
 	}
 	return c, nil
-}
-
-func names() []string {
-	var all []string
-	for _, entry := range books.Chart {
-		all = append(all, entry.Name)
-	}
-	return all
 }

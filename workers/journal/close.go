@@ -241,11 +241,12 @@ func Status(ctx context.Context, log eventlog.Log, now time.Time) ([]MonthStatus
 // of different accounts in the log, which a copy to another store may change.
 type digest struct {
 	accounts map[string]hash.Hash
-	encoder  jsonEncoder
+	chart    Chart
+	line     []byte
 }
 
 func newDigest() *digest {
-	return &digest{accounts: map[string]hash.Hash{}, encoder: jsonEncoder{chart: DefaultChart()}}
+	return &digest{accounts: map[string]hash.Hash{}, chart: DefaultChart()}
 }
 
 func (d *digest) entry(e *entry) error {
@@ -254,8 +255,9 @@ func (d *digest) entry(e *entry) error {
 		h = sha256.New()
 		d.accounts[e.account] = h
 	}
-	d.encoder.w = h
-	return d.encoder.entry(e)
+	d.line = d.chart.appendLine(d.line[:0], e)
+	_, err := h.Write(d.line)
+	return err
 }
 
 func (d *digest) sum() string {

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"letterhead/domain/books"
@@ -60,20 +61,24 @@ type Options struct {
 	maxSheetRows int // tests make sheets smaller; default: maxSheetRows
 }
 
-func (o Options) encoder(ctx context.Context, w io.Writer) (encoder, error) {
+func (o Options) encoder(ctx context.Context, w *bufio.Writer) (encoder, error) {
 	switch o.Format {
 	case CSV:
-		return newCSV(w, o.Chart)
+		_, err := w.WriteString(strings.Join(columns[:], ",") + "\n")
+		return &textEncoder{w: w, appendEntry: (&csvFormat{chart: o.Chart}).appendEntry}, err
 	case JSONL:
-		return &jsonEncoder{w: w, chart: o.Chart}, nil
+		return &textEncoder{w: w, appendEntry: o.Chart.appendLine}, nil
 	case Parquet:
 		return newParquet(w, o.Chart), nil
 	case XLSX:
 		return newXLSX(ctx, w, o.Chart, o.maxSheetRows)
 	case HLedger:
-		return newHLedger(w, o.Chart)
+		_, err := w.WriteString("decimal-mark .\n\n")
+		h := &hledger{o.Chart}
+		return &textEncoder{w, h.appendEntry, h.writeEnd}, err
 	case Beancount:
-		return &beancountEncoder{w: w, chart: o.Chart}, nil
+		c := &beancount{o.Chart}
+		return &textEncoder{w, c.appendEntry, c.writeEnd}, nil
 	}
 	return nil, fmt.Errorf("there is no format %q; the formats are %v", o.Format, Formats())
 }

@@ -1,9 +1,9 @@
 package journal
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,20 +13,11 @@ import (
 	"letterhead/domain/books"
 )
 
-// hledgerEncoder writes the journal format of hledger (https://hledger.org/hledger.html#journal).
-type hledgerEncoder struct {
-	w     io.Writer
-	chart Chart
-	buf   []byte
-}
+// hledger is the journal format of hledger (https://hledger.org/hledger.html#journal).
+type hledger struct{ chart Chart }
 
-func newHLedger(w io.Writer, chart Chart) (*hledgerEncoder, error) {
-	_, err := io.WriteString(w, "decimal-mark .\n\n")
-	return &hledgerEncoder{w: w, chart: chart}, err
-}
-
-func (h *hledgerEncoder) entry(e *entry) error {
-	b := e.booked.AppendFormat(h.buf[:0], time.DateOnly)
+func (h *hledger) appendEntry(b []byte, e *entry) []byte {
+	b = e.booked.AppendFormat(b, time.DateOnly)
 	b = append(b, " * ("...)
 	b = append(appendTag(b, e.id), ") "...)
 	b = append(append(b, e.event...), '\n')
@@ -46,13 +37,10 @@ func (h *hledgerEncoder) entry(e *entry) error {
 	if comment == ", " {
 		b = append(b, '\n')
 	}
-	b = append(appendPostings(b, e.postings, h.appendName), '\n')
-	h.buf = b
-	_, err := h.w.Write(b)
-	return err
+	return append(appendPostings(b, e.postings, h.appendName), '\n')
 }
 
-func (h *hledgerEncoder) appendName(b []byte, t target) []byte {
+func (h *hledger) appendName(b []byte, t target) []byte {
 	b = append(append(append(b, books.Chart[t.account].Class...), ':'), h.chart[t.account]...)
 	if t.customer != "" {
 		b = appendName(append(b, ':'), t.customer)
@@ -86,10 +74,10 @@ func appendTag(b []byte, text string) []byte {
 	return b
 }
 
-func (h *hledgerEncoder) close(all *balances) error {
-	b := h.buf[:0]
+func (h *hledger) writeEnd(w *bufio.Writer, all *balances) {
 	last := month(0)
 	for _, a := range all.assertions() {
+		b := w.AvailableBuffer()
 		if a.month != last {
 			last = a.month
 			b = a.month.end().AddDate(0, 0, -1).AppendFormat(b, time.DateOnly)
@@ -98,27 +86,19 @@ func (h *hledgerEncoder) close(all *balances) error {
 		b = h.appendName(append(b, "    "...), a.target)
 		b = append(append(append(b, "  0 "...), a.commodity...), " = "...)
 		b = books.AppendAmount(b, a.sum, a.commodity)
-		b = append(append(append(b, ' '), a.commodity...), '\n')
-		if err := spill(h.w, &b); err != nil {
-			return err
-		}
+		_, _ = w.Write(append(append(append(b, ' '), a.commodity...), '\n'))
 	}
-	b = append(b, '\n')
+	_ = w.WriteByte('\n')
 	commodities := map[string]bool{}
 	for _, o := range all.opened() {
-		b = append(h.appendName(append(b, "account "...), o.target), '\n')
+		_, _ = w.Write(append(h.appendName(append(w.AvailableBuffer(), "account "...), o.target), '\n'))
 		for _, name := range o.commodities {
 			commodities[name] = true
 		}
-		if err := spill(h.w, &b); err != nil {
-			return err
-		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(commodities)) {
-		b = fmt.Appendf(b, "commodity 1000.%s %s\n", strings.Repeat("0", books.Decimals(name)), name)
+		fmt.Fprintf(w, "commodity 1000.%s %s\n", strings.Repeat("0", books.Decimals(name)), name)
 	}
-	_, err := h.w.Write(b)
-	return err
 }
 
 // appendPostings appends a line for each posting. Both formats write it alike but for the name of its account.
@@ -132,25 +112,11 @@ func appendPostings(b []byte, postings []books.Posting, appendName func([]byte, 
 	return b
 }
 
-// spill writes b if it is long, and empties it.
-func spill(w io.Writer, b *[]byte) error {
-	if len(*b) < bufferBytes {
-		return nil
-	}
-	_, err := w.Write(*b)
-	*b = (*b)[:0]
-	return err
-}
+// beancount is the format of beancount (https://beancount.github.io/docs/beancount_language_syntax.html).
+type beancount struct{ chart Chart }
 
-// beancountEncoder writes the format of beancount (https://beancount.github.io/docs/beancount_language_syntax.html).
-type beancountEncoder struct {
-	w     io.Writer
-	chart Chart
-	buf   []byte
-}
-
-func (c *beancountEncoder) entry(e *entry) error {
-	b := e.booked.AppendFormat(c.buf[:0], time.DateOnly)
+func (c *beancount) appendEntry(b []byte, e *entry) []byte {
+	b = e.booked.AppendFormat(b, time.DateOnly)
 	b = appendString(append(b, " * "...), e.event)
 	b = appendString(append(b, "\n  transaction: "...), e.id)
 	b = appendString(append(b, "\n  account: "...), e.account)
@@ -165,13 +131,10 @@ func (c *beancountEncoder) entry(e *entry) error {
 			b = append(appendString(b, text), '\n')
 		}
 	}
-	b = append(appendPostings(b, e.postings, c.appendName), '\n')
-	c.buf = b
-	_, err := c.w.Write(b)
-	return err
+	return append(appendPostings(b, e.postings, c.appendName), '\n')
 }
 
-func (c *beancountEncoder) appendName(b []byte, t target) []byte {
+func (c *beancount) appendName(b []byte, t target) []byte {
 	class := string(books.Chart[t.account].Class)
 	b = append(append(b, class[0]-'a'+'A'), class[1:]...)
 	b = appendComponent(append(b, ':'), c.chart[t.account])
@@ -247,26 +210,18 @@ func appendString(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-func (c *beancountEncoder) close(all *balances) error {
-	b := c.buf[:0]
+func (c *beancount) writeEnd(w *bufio.Writer, all *balances) {
 	for _, o := range all.opened() {
-		b = c.appendName(append(o.first.AppendFormat(b, time.DateOnly), " open "...), o.target)
-		b = append(append(append(b, ' '), strings.Join(o.commodities, ",")...), '\n')
-		if err := spill(c.w, &b); err != nil {
-			return err
-		}
+		b := append(o.first.AppendFormat(w.AvailableBuffer(), time.DateOnly), " open "...)
+		b = append(c.appendName(b, o.target), ' ')
+		_, _ = w.Write(append(append(b, strings.Join(o.commodities, ",")...), '\n'))
 	}
 	for _, a := range all.assertions() {
-		b = a.month.end().AppendFormat(b, time.DateOnly)
+		b := a.month.end().AppendFormat(w.AvailableBuffer(), time.DateOnly)
 		b = c.appendName(append(b, " balance "...), a.target)
 		b = books.AppendAmount(append(b, "  "...), a.sum, a.commodity)
-		b = append(append(append(b, ' '), a.commodity...), '\n')
-		if err := spill(c.w, &b); err != nil {
-			return err
-		}
+		_, _ = w.Write(append(append(append(b, ' '), a.commodity...), '\n'))
 	}
-	_, err := c.w.Write(b)
-	return err
 }
 
 // month counts months since the year 0.

@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -127,14 +128,6 @@ func (r *reader) each(ctx context.Context, after eventlog.Position,
 	pages, decoded := make(chan page, pagesAhead), make(chan page, pagesAhead)
 	group.Go(func() error {
 		defer close(pages)
-		send := func(p page) error {
-			select {
-			case pages <- p:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
 		if r.account != "" {
 			err := eventlog.ReadPages(ctx, r.log, account.Stream(r.account),
 				pageEvents, func(events []eventlog.Recorded) error {
@@ -142,7 +135,7 @@ func (r *reader) each(ctx context.Context, after eventlog.Position,
 						return nil
 					}
 					last := events[len(events)-1].Position
-					if err := send(page{events: events, next: last}); err != nil || last < r.head {
+					if err := delay.Send(ctx, pages, page{events: events, next: last}); err != nil || last < r.head {
 						return err
 					}
 					return errAtHead
@@ -158,7 +151,7 @@ func (r *reader) each(ctx context.Context, after eventlog.Position,
 			if err != nil {
 				return err
 			}
-			if err := send(page{start: at, events: read.Events, next: read.Next}); err != nil {
+			if err := delay.Send(ctx, pages, page{start: at, events: read.Events, next: read.Next}); err != nil {
 				return err
 			}
 			if at = read.Next; read.End {
@@ -181,10 +174,8 @@ func (r *reader) each(ctx context.Context, after eventlog.Position,
 				p.booked = append(p.booked,
 					bookedEvent{ev, r.periods.Booked(ev.OccurredAt, uint64(ev.Position)), body, err})
 			}
-			select {
-			case decoded <- p:
-			case <-ctx.Done():
-				return ctx.Err()
+			if err := delay.Send(ctx, decoded, p); err != nil {
+				return err
 			}
 		}
 		return nil

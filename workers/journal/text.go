@@ -1,7 +1,7 @@
 package journal
 
 import (
-	"io"
+	"bufio"
 	"strconv"
 	"strings"
 	"time"
@@ -10,19 +10,31 @@ import (
 	"letterhead/domain/books"
 )
 
-type csvEncoder struct {
-	w            io.Writer
+// textEncoder writes a text for each transaction. Its writer keeps the first error until it is flushed.
+type textEncoder struct {
+	w           *bufio.Writer
+	appendEntry func(b []byte, e *entry) []byte
+	writeEnd    func(w *bufio.Writer, all *balances) // nil: nothing follows the transactions
+}
+
+func (t *textEncoder) entry(e *entry) error {
+	_, err := t.w.Write(t.appendEntry(t.w.AvailableBuffer(), e))
+	return err
+}
+
+func (t *textEncoder) close(all *balances) error {
+	if t.writeEnd != nil {
+		t.writeEnd(t.w, all)
+	}
+	return nil
+}
+
+type csvFormat struct {
 	chart        Chart
-	buf          []byte
 	before, last []byte // the columns before and after the postings' columns
 }
 
-func newCSV(w io.Writer, chart Chart) (*csvEncoder, error) {
-	_, err := io.WriteString(w, strings.Join(columns[:], ",")+"\n")
-	return &csvEncoder{w: w, chart: chart}, err
-}
-
-func (c *csvEncoder) entry(e *entry) error {
+func (c *csvFormat) appendEntry(b []byte, e *entry) []byte {
 	c.before = appendCell(c.before[:0], e.id)
 	c.before = e.booked.AppendFormat(append(c.before, ','), time.DateOnly)
 	c.before = appendTime(append(c.before, ','), e.at)
@@ -35,7 +47,6 @@ func (c *csvEncoder) entry(e *entry) error {
 	}
 	c.last = append(c.last, '\n')
 
-	b := c.buf[:0]
 	for i := range e.postings {
 		p := &e.postings[i]
 		b = append(b, c.before...)
@@ -45,12 +56,8 @@ func (c *csvEncoder) entry(e *entry) error {
 		b = books.AppendAmount(append(b, ','), p.Amount, p.Commodity)
 		b = append(b, c.last...)
 	}
-	c.buf = b
-	_, err := c.w.Write(b)
-	return err
+	return b
 }
-
-func (c *csvEncoder) close(*balances) error { return nil }
 
 // appendCell appends a text as RFC 4180 quotes it.
 func appendCell(b []byte, text string) []byte {
@@ -71,15 +78,9 @@ func appendTime(b []byte, t time.Time) []byte {
 	return t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 }
 
-// jsonEncoder writes a line for each transaction. Amounts are decimal texts.
-type jsonEncoder struct {
-	w     io.Writer
-	chart Chart
-	buf   []byte
-}
-
-func (j *jsonEncoder) entry(e *entry) error {
-	b := appendJSON(append(j.buf[:0], `{"transaction":`...), e.id)
+// appendLine appends a transaction as a line of JSONL. Amounts are decimal texts.
+func (c *Chart) appendLine(b []byte, e *entry) []byte {
+	b = appendJSON(append(b, `{"transaction":`...), e.id)
 	b = append(e.booked.AppendFormat(append(b, `,"date":"`...), time.DateOnly), '"')
 	b = append(appendTime(append(b, `,"time":"`...), e.at), '"')
 	b = appendJSON(append(b, `,"event":`...), e.event)
@@ -100,7 +101,7 @@ func (j *jsonEncoder) entry(e *entry) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendJSON(append(b, `{"code":`...), j.chart[p.Account])
+		b = appendJSON(append(b, `{"code":`...), c[p.Account])
 		b = appendJSON(append(b, `,"ledger_account":`...), books.Chart[p.Account].Name)
 		if p.Customer != "" {
 			b = appendJSON(append(b, `,"account":`...), p.Customer)
@@ -108,13 +109,8 @@ func (j *jsonEncoder) entry(e *entry) error {
 		b = appendJSON(append(b, `,"commodity":`...), p.Commodity)
 		b = append(books.AppendAmount(append(b, `,"amount":"`...), p.Amount, p.Commodity), `"}`...)
 	}
-	b = append(b, "]}\n"...)
-	j.buf = b
-	_, err := j.w.Write(b)
-	return err
+	return append(b, "]}\n"...)
 }
-
-func (j *jsonEncoder) close(*balances) error { return nil }
 
 // appendJSON appends a text as a JSON string (RFC 8259). Text that is not UTF-8 gets replacement characters.
 func appendJSON(b []byte, text string) []byte {

@@ -274,12 +274,12 @@ func writePending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, p
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, store.DDL(sqlstore.CreateLogWork)); err != nil {
-		return fmt.Errorf("record the pending loss or restore: %w", err)
+	_, err = tx.ExecContext(ctx, store.DDL(sqlstore.CreateLogWork))
+	if err == nil {
+		_, err = tx.ExecContext(ctx,
+			"INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state",
+			pendingName, string(text))
 	}
-	_, err = tx.ExecContext(ctx,
-		"INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state",
-		pendingName, string(text))
 	if err != nil {
 		return fmt.Errorf("record the pending loss or restore: %w", err)
 	}
@@ -287,10 +287,11 @@ func writePending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, p
 }
 
 func endPending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
-	if _, err := tx.ExecContext(ctx, store.DDL(sqlstore.CreateLogWork)); err != nil {
-		return fmt.Errorf("clear the pending loss or restore: %w", err)
+	_, err := tx.ExecContext(ctx, store.DDL(sqlstore.CreateLogWork))
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "DELETE FROM log_work WHERE name = $1", pendingName)
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM log_work WHERE name = $1", pendingName); err != nil {
+	if err != nil {
 		return fmt.Errorf("clear the pending loss or restore: %w", err)
 	}
 	return nil

@@ -224,12 +224,10 @@ func (r *Refresher) ask(ctx context.Context, c candidate) error {
 	if due, err := r.due(ctx, c); err != nil || !due {
 		return err
 	}
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := delay.Send(ctx, r.turn, struct{}{}); err != nil {
+		return err
 	}
+	defer func() { <-r.turn }()
 	if err := r.room(ctx); err != nil {
 		return err
 	}
@@ -403,11 +401,8 @@ func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, see
 
 // isUnavailable reports whether requests for other brands would fail now, too.
 func isUnavailable(ctx context.Context, err error) bool {
-	if err == nil {
-		return false
-	}
-	return ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
-		errors.Is(err, eventlog.ErrClosed)
+	return err != nil && (ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) ||
+		errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrClosed))
 }
 
 // skip skips a charge. Its brand is examined again after a later look-up.

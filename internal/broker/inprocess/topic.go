@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"letterhead/internal/broker"
+	"letterhead/internal/delay"
 )
 
 // topic contains the groups of a topic, and the messages published before the first group subscribed.
@@ -41,7 +42,7 @@ func (to *topic) add(m *message.Message) (*entry, error) {
 		case to.slots <- struct{}{}:
 		case <-m.Context().Done():
 			return nil, m.Context().Err()
-		case <-t.closing:
+		case <-t.closing.Done():
 			return nil, broker.ErrClosed
 		}
 	}
@@ -101,7 +102,7 @@ func (to *topic) join(ctx context.Context, name string) (<-chan *message.Message
 	to.transport.workers.Go(func() {
 		select {
 		case <-ctx.Done():
-		case <-to.transport.closing:
+		case <-to.transport.closing.Done():
 		}
 		g.leave(m)
 	})
@@ -212,7 +213,7 @@ func (p *partition) run() {
 	for {
 		select {
 		case <-p.arrived:
-		case <-t.closing:
+		case <-t.closing.Done():
 			return
 		}
 		for e := p.pop(); e != nil; e = p.pop() {
@@ -227,32 +228,21 @@ func (p *partition) run() {
 // deliver delivers a message until it is acknowledged. It returns false if the transport closes before that.
 func (p *partition) deliver(e *entry) bool {
 	t := p.group.topic.transport
-	for {
-		select {
-		case <-t.closing:
-			return false
-		default:
-		}
+	for t.closing.Err() == nil {
 		m, changed := p.group.assigned(p.index)
 		if m == nil {
 			select {
 			case <-changed:
-				continue
-			case <-t.closing:
-				return false
+			case <-t.closing.Done():
 			}
+			continue
 		}
 		if p.attempt(m, e) {
 			return true
 		}
-		wait := time.NewTimer(t.cfg.RedeliverAfter)
-		select {
-		case <-wait.C:
-		case <-t.closing:
-			wait.Stop()
-			return false
-		}
+		_ = delay.For(t.closing, t.cfg.RedeliverAfter)
 	}
+	return false
 }
 
 // attempt sends a copy of the message to a member, waits for an ack or nack, and reports whether it was

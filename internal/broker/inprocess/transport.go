@@ -3,7 +3,6 @@ package inprocess
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -57,11 +56,12 @@ func (c *Config) setDefaults() {
 // Transport is the in-process transport.
 type Transport struct {
 	cfg     Config
-	closing chan struct{} // no new work
+	closing context.Context // ends when there is no new work
+	close   context.CancelFunc
 	closed  chan struct{} // no more running work
 	workers sync.WaitGroup
 
-	mu     sync.Mutex
+	mu     sync.Mutex // held while closing ends
 	topics map[string]*topic
 }
 
@@ -70,12 +70,9 @@ var _ broker.Transport = (*Transport)(nil)
 // New returns a Transport.
 func New(cfg Config) *Transport {
 	cfg.setDefaults()
-	return &Transport{
-		cfg:     cfg,
-		closing: make(chan struct{}),
-		closed:  make(chan struct{}),
-		topics:  map[string]*topic{},
-	}
+	t := &Transport{cfg: cfg, closed: make(chan struct{}), topics: map[string]*topic{}}
+	t.closing, t.close = context.WithCancel(context.Background()) // Close ends it
+	return t
 }
 
 // Publish sends messages to a topic and returns when every group has acknowledged all of them. For a
@@ -112,22 +109,8 @@ func (t *Transport) Publish(name string, messages ...*message.Message) error {
 	return nil
 }
 
-// Group returns the subscriber of a consumer group.
-func (t *Transport) Group(name string) (message.Subscriber, error) {
-	if name == "" {
-		return nil, errors.New("a consumer group needs a name")
-	}
-	return groupSubscriber{t, name}, nil
-}
-
-type groupSubscriber struct {
-	transport *Transport
-	group     string
-}
-
-// Subscribe implements message.Subscriber.
-func (s groupSubscriber) Subscribe(ctx context.Context, name string) (<-chan *message.Message, error) {
-	t := s.transport
+// Subscribe implements broker.Transport.
+func (t *Transport) Subscribe(ctx context.Context, name, group string) (<-chan *message.Message, error) {
 	from, err := t.topic(name)
 	if err != nil {
 		return nil, err
@@ -137,24 +120,19 @@ func (s groupSubscriber) Subscribe(ctx context.Context, name string) (<-chan *me
 		return nil, err
 	}
 	defer t.workers.Done()
-	return from.join(ctx, s.group)
+	return from.join(ctx, group)
 }
-
-// Close implements message.Subscriber. Subscriptions end with their contexts, or with the transport.
-func (groupSubscriber) Close() error { return nil }
 
 // Close rejects new messages, waits for running handlers and ends all subscriptions.
 func (t *Transport) Close() error {
 	t.mu.Lock()
-	select {
-	case <-t.closing:
-		t.mu.Unlock()
+	again := t.closing.Err() != nil
+	t.close()
+	t.mu.Unlock()
+	if again {
 		<-t.closed
 		return nil
-	default:
 	}
-	close(t.closing)
-	t.mu.Unlock()
 	t.workers.Wait() // CloseTimeout limits each of them
 	close(t.closed)
 	return nil
@@ -164,22 +142,18 @@ func (t *Transport) Close() error {
 func (t *Transport) enter() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	select {
-	case <-t.closing:
+	if t.closing.Err() != nil {
 		return broker.ErrClosed
-	default:
-		t.workers.Add(1)
-		return nil
 	}
+	t.workers.Add(1)
+	return nil
 }
 
 func (t *Transport) topic(name string) (*topic, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	select {
-	case <-t.closing:
+	if t.closing.Err() != nil {
 		return nil, broker.ErrClosed
-	default:
 	}
 	if to, ok := t.topics[name]; ok {
 		return to, nil

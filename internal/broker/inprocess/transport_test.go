@@ -102,8 +102,7 @@ func TestPublish_ReturnsWhenAcknowledged(t *testing.T) {
 func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := inprocess.New(inprocess.Config{CloseTimeout: time.Minute})
-		g := testmust.Get(tr.Group("g"))(t)
-		in := testmust.Get(g.Subscribe(t.Context(), "topic"))(t)
+		in := testmust.Get(tr.Subscribe(t.Context(), "topic", "g"))(t)
 		b := testmust.Get(broker.New(broker.Config{}, tr))(t)
 		published := make(chan error, 1)
 		go func() { published <- b.Publish(t.Context(), "topic", message("k", 0)) }()

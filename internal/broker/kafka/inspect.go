@@ -17,6 +17,7 @@ import (
 
 	"letterhead/internal/broker"
 	"letterhead/internal/delay"
+	"letterhead/internal/telemetry"
 )
 
 // Report is the result of Inspect.
@@ -294,31 +295,15 @@ func (t *Transport) watchLag(ctx context.Context) {
 // lagGauge exposes the last measured lag. If it queried the cluster during a scrape, a hanging cluster
 // would block Prometheus.
 type lagGauge struct {
-	description *prometheus.Desc
+	*prometheus.GaugeVec
 
 	mu       sync.Mutex
 	followed []subscription
-	lags     []GroupLag
 }
-
-var _ prometheus.Collector = (*lagGauge)(nil)
 
 func newLagGauge() *lagGauge {
-	return &lagGauge{description: prometheus.NewDesc("letterhead_broker_lag",
-		"Messages of a topic that a group still has to handle. Absent while it cannot be measured.",
-		[]string{"lane", "group"}, nil)}
-}
-
-// Describe implements prometheus.Collector.
-func (g *lagGauge) Describe(to chan<- *prometheus.Desc) { to <- g.description }
-
-// Collect implements prometheus.Collector.
-func (g *lagGauge) Collect(to chan<- prometheus.Metric) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, l := range g.lags {
-		to <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, float64(l.Messages), l.Topic, l.Group)
-	}
+	return &lagGauge{GaugeVec: telemetry.Gauges("letterhead_broker_lag",
+		"Messages of a topic that a group still has to handle. Absent while it cannot be measured.", "lane", "group")}
 }
 
 func (g *lagGauge) follow(topic, group string) {
@@ -336,9 +321,10 @@ func (g *lagGauge) subscriptions() []subscription {
 }
 
 func (g *lagGauge) set(lags []GroupLag) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.lags = lags
+	g.Reset()
+	for _, l := range lags {
+		g.WithLabelValues(l.Topic, l.Group).Set(float64(l.Messages))
+	}
 }
 
 // settle is the number of measurements of the lag without a failed request after which Kafka works again. With

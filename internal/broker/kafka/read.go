@@ -157,10 +157,8 @@ func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
 		if err != nil {
 			return err
 		}
-		select {
-		case to <- Read{Message: m, Partition: r.partition, Offset: record.Offset}:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := delay.Send(ctx, to, Read{Message: m, Partition: r.partition, Offset: record.Offset}); err != nil {
+			return err
 		}
 		r.at = record.Offset + 1
 	}

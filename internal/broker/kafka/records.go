@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/IBM/sarama"
 	kafkago "github.com/segmentio/kafka-go"
 
 	"letterhead/internal/broker"
@@ -93,9 +93,14 @@ func (r Records) Publish(ctx context.Context, topic string, messages ...broker.M
 
 func (r Records) publish(ctx context.Context, topic string, partitions int, messages []broker.Message) error {
 	perPartition := map[int][]int{} // indices of messages
+	// kafka-go has the same hash, and Java's default partitioner another one.
+	partitioner := sarama.NewHashPartitioner(topic)
 	for i, m := range messages {
-		p := partitionOf(m.Key, partitions)
-		perPartition[p] = append(perPartition[p], i)
+		p, err := partitioner.Partition(&sarama.ProducerMessage{Key: sarama.StringEncoder(m.Key)}, int32(partitions))
+		if err != nil {
+			return err
+		}
+		perPartition[int(p)] = append(perPartition[int(p)], i)
 	}
 	type result struct {
 		failed []int
@@ -222,16 +227,4 @@ func sizeOf(m broker.Message) int {
 		n += len(name) + len(value) + 8
 	}
 	return n
-}
-
-// partitionOf returns the partition of a key. The FNV-1a hash is interpreted as a signed number, and its remainder is
-// made positive. kafka-go's Hash and sarama's hash partitioner do the same; Java's default partitioner does not.
-func partitionOf(key string, partitions int) int {
-	h := fnv.New32a()
-	h.Write([]byte(key))
-	p := int32(h.Sum32()) % int32(partitions)
-	if p < 0 {
-		p = -p
-	}
-	return int(p)
 }

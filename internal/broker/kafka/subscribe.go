@@ -3,7 +3,6 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -28,26 +27,9 @@ const (
 	maxReconnectAfter = 5 * time.Second
 )
 
-// Group implements broker.Transport. In Kafka the name of the group has the same prefix as topics.
-func (t *Transport) Group(name string) (message.Subscriber, error) {
-	if name == "" {
-		return nil, errors.New("a consumer group needs a name")
-	}
-	return groupSubscriber{t, name}, nil
-}
-
-type groupSubscriber struct {
-	transport *Transport
-	group     string
-}
-
-// Close implements message.Subscriber. Subscriptions end with their contexts, or with the transport.
-func (groupSubscriber) Close() error { return nil }
-
-// Subscribe implements message.Subscriber. It returns immediately. The subscription continues until ctx ends,
-// even while the brokers are unreachable.
-func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	t := s.transport
+// Subscribe implements broker.Transport. It returns immediately. The subscription continues until ctx ends, even while
+// the brokers are unreachable. In Kafka the name of the group has the same prefix as topics.
+func (t *Transport) Subscribe(ctx context.Context, topic, group string) (<-chan *message.Message, error) {
 	name, err := t.topicName(topic)
 	if err != nil {
 		return nil, err
@@ -63,14 +45,14 @@ func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	from, err := wkafka.NewSubscriber(wkafka.SubscriberConfig{
-		Brokers: t.cfg.Brokers, Unmarshaler: format{}, ConsumerGroup: t.cfg.TopicPrefix + s.group,
+		Brokers: t.cfg.Brokers, Unmarshaler: format{}, ConsumerGroup: t.cfg.TopicPrefix + group,
 		OverwriteSaramaConfig: config, NackResendSleep: t.cfg.RedeliverAfter, ReconnectRetrySleep: reconnectAfter,
 	}, holdingLogger{quietLogger{t.cfg.Logger, t.outage}, ctx, new(atomic.Int64)})
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("subscribe to kafka: %w", err)
 	}
-	t.lag.follow(topic, s.group)
+	t.lag.follow(topic, group)
 	stop := context.AfterFunc(t.ending, cancel)
 	out := make(chan *message.Message)
 	t.subscriptions.Go(func() {

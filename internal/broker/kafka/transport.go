@@ -220,7 +220,10 @@ func (t *Transport) Publish(topic string, messages ...*message.Message) error {
 	// watermill sends messages one after the other, each with a round trip. Messages with different
 	// keys need no order, so they are sent concurrently.
 	results := make(chan error, len(messages))
-	keys := byKey(messages)
+	keys := map[string][]*message.Message{}
+	for _, m := range messages {
+		keys[broker.KeyOf(m)] = append(keys[broker.KeyOf(m)], m)
+	}
 	for _, of := range keys {
 		go func() { results <- t.send(ctx, name, of) }()
 	}
@@ -241,10 +244,8 @@ func (t *Transport) Publish(topic string, messages ...*message.Message) error {
 // send publishes the messages of one key, in order, and stops at the first that fails.
 func (t *Transport) send(ctx context.Context, topic string, messages []*message.Message) error {
 	for _, m := range messages {
-		select {
-		case t.sending <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := delay.Send(ctx, t.sending, struct{}{}); err != nil {
+			return err
 		}
 		err := t.sendOne(ctx, topic, m)
 		<-t.sending
@@ -283,14 +284,6 @@ func isPermanent(err error) bool {
 		sarama.ErrMessageSizeTooLarge, sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed,
 		sarama.ErrInvalidTopic, sarama.ErrShuttingDown, sarama.ErrClosedClient,
 	}, func(e error) bool { return errors.Is(err, e) }) || errors.As(err, new(sarama.ConfigurationError))
-}
-
-func byKey(messages []*message.Message) map[string][]*message.Message {
-	out := map[string][]*message.Message{}
-	for _, m := range messages {
-		out[broker.KeyOf(m)] = append(out[broker.KeyOf(m)], m)
-	}
-	return out
 }
 
 // Records returns the publisher of the topics of record. It closes with the transport.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
@@ -109,9 +110,10 @@ func readError(ctx context.Context, attempt string, err error) error {
 	return fmt.Errorf("%s: %w: %v", attempt, eventlog.ErrUnavailable, err)
 }
 
-func isNotFound(err error) bool {
-	var e *esdb.Error
-	return errors.As(err, &e) && e.IsErrorCode(esdb.ErrorCodeResourceNotFound)
+// hasCode reports whether an error of the client has one of the codes.
+func hasCode(err error, codes ...esdb.ErrorCode) bool {
+	e, ok := errors.AsType[*esdb.Error](err)
+	return ok && slices.ContainsFunc(codes, e.IsErrorCode)
 }
 
 func isNotLeader(err error) bool { return errors.Is(err, errNotLeader) }

@@ -46,7 +46,7 @@ func receive(in *esdb.ReadStream, do func(*esdb.ResolvedEvent) (bool, error)) er
 	for {
 		event, err := in.Recv()
 		switch {
-		case errors.Is(err, io.EOF), isNotFound(err):
+		case errors.Is(err, io.EOF), hasCode(err, esdb.ErrorCodeResourceNotFound):
 			return nil
 		case err != nil:
 			return err

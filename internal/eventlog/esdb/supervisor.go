@@ -147,7 +147,7 @@ func (s *supervisor) start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %v", ctx.Err(), why)
 		}
-		if isDenied(err) {
+		if hasCode(err, esdb.ErrorCodeAccessDenied, esdb.ErrorCodeUnauthenticated) { // retrying is useless
 			return fmt.Errorf("%w: it refuses the login: correct the user and the password in LETTERHEAD_EVENTSTORE: %v",
 				eventlog.ErrUnavailable, why)
 		}
@@ -445,20 +445,8 @@ func (s *supervisor) close(ctx context.Context) bool {
 
 // isLost reports whether an error means that the next call needs another connection.
 func isLost(err error) bool {
-	if err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) {
-		return true
-	}
-	if e, ok := errors.AsType[*esdb.Error](err); ok && (e.IsErrorCode(esdb.ErrorCodeConnectionClosed) || e.IsErrorCode(esdb.ErrorUnavailable)) {
-		return true
-	}
-	return status.Code(err) == codes.Unavailable
-}
-
-// isDenied reports whether the server rejects our credentials: retrying is useless.
-func isDenied(err error) bool {
-	var e *esdb.Error
-	return errors.As(err, &e) &&
-		(e.IsErrorCode(esdb.ErrorCodeAccessDenied) || e.IsErrorCode(esdb.ErrorCodeUnauthenticated))
+	return err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) ||
+		hasCode(err, esdb.ErrorCodeConnectionClosed, esdb.ErrorUnavailable) || status.Code(err) == codes.Unavailable
 }
 
 func isTimeout(err error) bool {

@@ -68,10 +68,7 @@ func openAudit(path, mode string) (*audit, error) {
 		return nil, err
 	}
 	a := &audit{r: r, chainer: newChainer(), stream: -1, seed: maphash.MakeSeed()}
-	for _, p := range []struct {
-		into **statement
-		sql  string
-	}{
+	if err := r.conn.prepare([]query{
 		{&a.rows, `SELECT position, stream, revision, type, envelope, data,
 			(SELECT i.position FROM events i INDEXED BY events_by_stream WHERE i.stream = e.stream AND i.revision = e.revision)
 			FROM events e WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`},
@@ -82,10 +79,8 @@ func openAudit(path, mode string) (*audit, error) {
 		{&a.streams,
 			`SELECT s.name, (SELECT i.id FROM streams i INDEXED BY sqlite_autoindex_streams_1 WHERE i.name = s.name)
 			FROM streams s WHERE s.id = ?`},
-	} {
-		if *p.into, err = r.conn.prepare(p.sql); err != nil {
-			return nil, errors.Join(err, r.conn.close())
-		}
+	}); err != nil {
+		return nil, errors.Join(err, r.conn.close())
 	}
 	return a, nil
 }
@@ -100,7 +95,7 @@ func (a *audit) start(from, want chain) {
 // begin begins at the beginning of the log, or, unless whole is set, at the marker's anchor, and compares the ends of the
 // log with its marker, if there is one. It returns the position of the last event and the id of the first.
 func (a *audit) begin(m *mark, whole bool) (last int64, logID uuid.UUID, err error) {
-	if last, err = a.last(); err != nil {
+	if last, err = a.r.conn.lastPosition(); err != nil {
 		return last, logID, err
 	}
 	if logID, err = a.first(); err != nil || m == nil {
@@ -118,11 +113,6 @@ func (a *audit) begin(m *mark, whole bool) (last int64, logID uuid.UUID, err err
 		err = fmt.Errorf("%w: it ends at position %d, but its marker is at position %d", errShort, last, want.position)
 	}
 	return last, logID, err
-}
-
-// last returns the position of the table's last event.
-func (a *audit) last() (last int64, err error) {
-	return last, a.r.conn.queryInts("SELECT coalesce(max(position), 0) FROM events", &last)
 }
 
 // first returns the id of the first event, or Nil if there is none.

@@ -67,13 +67,21 @@ func connect(path, mode string, pragmas ...string) (*connection, error) {
 	return &connection{conn: conn}, nil
 }
 
-// prepare prepares a statement that lives as long as the connection.
-func (c *connection) prepare(sql string) (*statement, error) {
-	s, err := c.newStatement(sql)
-	if err == nil {
-		c.statements = append(c.statements, s)
+// query is a statement to prepare.
+type query struct {
+	into **statement
+	sql  string
+}
+
+// prepare prepares statements that live as long as the connection.
+func (c *connection) prepare(all []query) (err error) {
+	for _, q := range all {
+		if *q.into, err = c.newStatement(q.sql); err != nil {
+			return err
+		}
+		c.statements = append(c.statements, *q.into)
 	}
-	return s, err
+	return nil
 }
 
 func (c *connection) newStatement(sql string) (*statement, error) {
@@ -126,6 +134,12 @@ func (c *connection) queryInts(sql string, into ...*int64) error {
 		err = fmt.Errorf("%q gave %d rows", sql, rows)
 	}
 	return err
+}
+
+// lastPosition returns the position of the table's last event, 0 if there is none.
+func (c *connection) lastPosition() (last int64, err error) {
+	err = c.queryInts("SELECT coalesce(max(position), 0) FROM events", &last)
+	return last, err
 }
 
 func (c *connection) close() error {

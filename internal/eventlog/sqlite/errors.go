@@ -78,12 +78,7 @@ func classifyCommit(attempt string, err error) error {
 // certainlyNotCommitted reports whether a COMMIT that failed with this code has certainly not written its
 // commit record, which is the last write before the flush.
 func certainlyNotCommitted(code int) bool {
-	switch {
-	case code&0xff == sqlite3.SQLITE_FULL,
-		code&0xff == sqlite3.SQLITE_BUSY,
-		code&0xff == sqlite3.SQLITE_CORRUPT,
-		code == sqlite3.SQLITE_IOERR_WRITE:
-		return true
-	}
-	return false
+	primary := code & 0xff
+	return primary == sqlite3.SQLITE_FULL || primary == sqlite3.SQLITE_BUSY || primary == sqlite3.SQLITE_CORRUPT ||
+		code == sqlite3.SQLITE_IOERR_WRITE
 }

@@ -210,7 +210,7 @@ func lookAt(ctx context.Context, path string, alone bool) (v view, err error) {
 		return view{why: err}, unlessDamage(err)
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	if v.last, err = a.last(); err != nil {
+	if v.last, err = a.r.conn.lastPosition(); err != nil {
 		return view{why: err}, unlessDamage(err)
 	}
 	a.start(chain{}, chain{})

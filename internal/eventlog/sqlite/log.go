@@ -40,9 +40,10 @@ type Log struct {
 	tail *tail
 	news signal
 
-	closing chan struct{} // closed when Close begins
-	gate    sync.RWMutex  // read-locked while work is put into a queue
-	shut    bool          // the queues are closed; guarded by gate
+	closing context.Context // ends when Close begins
+	close   context.CancelFunc
+	gate    sync.RWMutex // read-locked while work is put into a queue
+	shut    bool         // the queues are closed; guarded by gate
 	loops   sync.WaitGroup
 	audits  sync.WaitGroup // reads of the whole log, which have their own connections
 	once    sync.Once
@@ -70,10 +71,11 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		queue:   make(chan *request, cfg.QueueLength),
 		imports: make(chan *bulk, importQueue),
 		readers: make(chan *reader, cfg.Readers),
-		closing: make(chan struct{}),
 		tries:   make(chan chan error),
 	}
+	l.closing, l.close = context.WithCancel(context.Background()) // Close ends it
 	if err := l.open(ctx); err != nil {
+		l.close()
 		return nil, errors.Join(err, l.release())
 	}
 	l.loops.Go(l.write)
@@ -115,12 +117,8 @@ func (l *Log) open(ctx context.Context) (err error) {
 	if l.checkpoint, err = newCheckpointer(l.cfg.Path, l.mode, l.cfg.CheckpointPages, l.cfg.Logger); err != nil {
 		return classify(attempt, err)
 	}
-	for range l.cfg.Readers {
-		r, err := newReader(l.cfg.Path, l.mode, l.names)
-		if err != nil {
-			return classify(attempt, err)
-		}
-		l.readers <- r
+	if err := l.openReaders(); err != nil {
+		return classify(attempt, err)
 	}
 	if err := l.upgrade(s.format); err != nil {
 		return classify(attempt, err)
@@ -242,6 +240,18 @@ func (l *Log) release() error {
 	return errors.Join(append(errs, l.lock.Close())...)
 }
 
+// openReaders fills the pool of readers.
+func (l *Log) openReaders() error {
+	for range l.cfg.Readers {
+		r, err := newReader(l.cfg.Path, l.mode, l.names)
+		if err != nil {
+			return err
+		}
+		l.readers <- r
+	}
+	return nil
+}
+
 // closeReaders closes n readers, and waits for reads in progress.
 func (l *Log) closeReaders(n int) error {
 	var errs []error
@@ -254,7 +264,7 @@ func (l *Log) closeReaders(n int) error {
 // Close implements eventlog.Log.
 func (l *Log) Close() error {
 	l.once.Do(func() {
-		close(l.closing)
+		l.close()
 		l.gate.Lock()
 		l.shut = true
 		close(l.queue)
@@ -274,23 +284,16 @@ const flushEvery = time.Second
 
 // flushHead flushes the marker periodically until the log closes.
 func (l *Log) flushHead() {
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if l.head.missing() {
-				l.headWritten(l.head.make())
-			} else if err := l.head.flush(); err != nil {
-				l.headWritten(err)
-			}
-			if l.Fault() != nil && l.roomy() {
-				_ = l.Try(context.Background()) // it notes the result
-			}
-		case <-l.closing:
-			return
+	delay.Every(l.closing, flushEvery, func() {
+		if l.head.missing() {
+			l.headWritten(l.head.make())
+		} else if err := l.head.flush(); err != nil {
+			l.headWritten(err)
 		}
-	}
+		if l.Fault() != nil && l.roomy() {
+			_ = l.Try(context.Background()) // it notes the result
+		}
+	})
 }
 
 // headWritten records whether the marker could be written. Appends continue without it: acknowledged events
@@ -351,7 +354,7 @@ func put[W any](ctx context.Context, l *Log, queue chan<- W, work W) error {
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.closing:
+		case <-l.closing.Done():
 		}
 	}
 	return eventlog.ErrClosed

@@ -13,12 +13,10 @@ func (l *Log) usable(ctx context.Context, attempt string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	select {
-	case <-l.closing:
+	if l.closing.Err() != nil {
 		return fmt.Errorf("%s: %w", attempt, eventlog.ErrClosed)
-	default:
-		return nil
 	}
+	return nil
 }
 
 // borrow calls do with a reader from the pool.
@@ -36,7 +34,7 @@ func (l *Log) borrow(ctx context.Context, attempt string, do func(*reader) error
 		return classify(attempt, err)
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-l.closing:
+	case <-l.closing.Done():
 		return fmt.Errorf("%s: %w", attempt, eventlog.ErrClosed)
 	}
 }
@@ -100,7 +98,9 @@ func (l *Log) Subscribe(ctx context.Context, after eventlog.Position,
 	if err := l.usable(ctx, "subscribe"); err != nil {
 		return nil, err
 	}
-	return &subscription{log: l, filter: filter, at: after, closed: make(chan struct{})}, nil
+	s := &subscription{log: l, filter: filter, at: after}
+	s.life, s.end = context.WithCancel(l.closing)
+	return s, nil
 }
 
 // Head implements eventlog.Log.

@@ -35,10 +35,7 @@ func newReader(path, mode string, names *names) (*reader, error) {
 		return nil, err
 	}
 	r := &reader{conn: conn, names: names}
-	for _, p := range []struct {
-		into **statement
-		sql  string
-	}{
+	if err := conn.prepare([]query{
 		{&r.page, selectEvents + `WHERE position > ? ORDER BY position LIMIT ?`},
 		{&r.forward, selectEvents + `WHERE stream = ? AND revision >= ? ORDER BY revision LIMIT ?`},
 		{&r.backward, selectEvents + `WHERE stream = ? AND revision <= ? ORDER BY revision DESC LIMIT ?`},
@@ -46,10 +43,8 @@ func newReader(path, mode string, names *names) (*reader, error) {
 		{&r.streamNames, `SELECT id, name FROM streams WHERE id BETWEEN ? AND ?`},
 		{&r.streamName, `SELECT name FROM streams WHERE id = ?`},
 		{&r.typeName, `SELECT name FROM types WHERE id = ?`},
-	} {
-		if *p.into, err = conn.prepare(p.sql); err != nil {
-			return nil, errors.Join(err, conn.close())
-		}
+	}); err != nil {
+		return nil, errors.Join(err, conn.close())
 	}
 	return r, nil
 }

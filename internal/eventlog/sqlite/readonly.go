@@ -29,21 +29,23 @@ func OpenReadOnly(ctx context.Context, cfg Config) (ReadOnly, error) {
 		return ReadOnly{}, err
 	}
 	cfg = cfg.withDefaults()
-	l := &Log{cfg: cfg, names: newNames(), readers: make(chan *reader, cfg.Readers), closing: make(chan struct{})}
+	l := &Log{cfg: cfg, names: newNames(), readers: make(chan *reader, cfg.Readers)}
+	l.closing, l.close = context.WithCancel(context.Background()) // Close ends it
 	r := ReadOnly{l}
-	err := l.openReaders()
+	err := l.openReading()
 	if err == nil {
 		var head eventlog.Position
 		head, err = r.Head(ctx)
 		l.tail = newTail(head, 1)
 	}
 	if err != nil {
+		l.close()
 		return ReadOnly{}, errors.Join(err, l.closeReaders(len(l.readers)))
 	}
 	return r, nil
 }
 
-func (l *Log) openReaders() (err error) {
+func (l *Log) openReading() (err error) {
 	attempt := "open the event log " + l.cfg.Path + " for reading"
 	if _, err := checkHeader(l.cfg.Path); err != nil {
 		return err
@@ -51,14 +53,7 @@ func (l *Log) openReaders() (err error) {
 	if l.mode, err = readingMode(l.cfg.Path); err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
 	}
-	for range l.cfg.Readers {
-		r, err := newReader(l.cfg.Path, l.mode, l.names)
-		if err != nil {
-			return classify(attempt, err)
-		}
-		l.readers <- r
-	}
-	return nil
+	return classify(attempt, l.openReaders())
 }
 
 // Alone reports whether the log was opened without its write-ahead log, because there was none or it was
@@ -107,12 +102,9 @@ func readingMode(path string) (mode string, err error) {
 func (r ReadOnly) Head(ctx context.Context) (head eventlog.Position, err error) {
 	const attempt = "read the head"
 	err = r.borrow(ctx, attempt, func(rd *reader) error {
-		var last int64
-		if err := rd.conn.queryInts("SELECT coalesce(max(position), 0) FROM events", &last); err != nil {
-			return err
-		}
+		last, err := rd.conn.lastPosition()
 		head = eventlog.Position(last)
-		return nil
+		return err
 	})
 	return head, err
 }
@@ -167,7 +159,7 @@ func (r ReadOnly) Subscribe(context.Context, eventlog.Position, eventlog.Filter)
 // Close implements eventlog.Log.
 func (r ReadOnly) Close() error {
 	r.once.Do(func() {
-		close(r.closing)
+		r.close()
 		r.closed = r.closeReaders(r.cfg.Readers)
 	})
 	return r.closed

@@ -35,7 +35,7 @@ func (l *Log) Try(ctx context.Context) error {
 		return <-result
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-l.closing:
+	case <-l.closing.Done():
 		return eventlog.ErrClosed
 	}
 }

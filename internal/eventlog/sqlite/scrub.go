@@ -50,13 +50,7 @@ func (l *Log) Scrub(ctx context.Context) error {
 	defer end()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() {
-		select {
-		case <-l.closing:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(l.closing, stop)()
 	for ctx.Err() == nil {
 		report, err := l.scrubOnce(ctx)
 		switch {

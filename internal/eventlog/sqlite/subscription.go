@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"letterhead/internal/eventlog"
@@ -22,18 +21,20 @@ type subscription struct {
 	log    *Log
 	filter eventlog.Filter
 	at     eventlog.Position
-	live   bool // of the last batch
-	begun  bool // whether there was a batch
-
-	once   sync.Once
-	closed chan struct{}
+	live   bool            // of the last batch
+	begun  bool            // whether there was a batch
+	life   context.Context // canceled by Close of the subscription or of the log
+	end    context.CancelFunc
 }
 
 // Next implements eventlog.Subscription.
 func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 	retry := firstRetry
 	for {
-		if err := s.ended(ctx); err != nil {
+		if s.life.Err() != nil {
+			return eventlog.Batch{}, fmt.Errorf("subscription: %w", eventlog.ErrClosed)
+		}
+		if err := ctx.Err(); err != nil {
 			return eventlog.Batch{}, err
 		}
 		news := s.log.news.wait()
@@ -54,25 +55,13 @@ func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 		case <-news:
 		case <-again:
 		case <-ctx.Done():
-		case <-s.closed:
-		case <-s.log.closing:
+		case <-s.life.Done():
 		}
-	}
-}
-
-func (s *subscription) ended(ctx context.Context) error {
-	select {
-	case <-s.closed:
-		return fmt.Errorf("subscription: %w", eventlog.ErrClosed)
-	case <-s.log.closing:
-		return fmt.Errorf("subscription: %w", eventlog.ErrClosed)
-	default:
-		return ctx.Err()
 	}
 }
 
 // Close implements eventlog.Subscription. It may be called while Next waits.
 func (s *subscription) Close() error {
-	s.once.Do(func() { close(s.closed) })
+	s.end()
 	return nil
 }

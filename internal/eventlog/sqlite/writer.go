@@ -69,15 +69,12 @@ func newWriter(path, mode string, headCache int) (*writer, error) {
 	return w, nil
 }
 
-func (w *writer) prepare() (err error) {
+func (w *writer) prepare() error {
 	var ok bool
 	if w.status, ok = w.conn.conn.(moderncsqlite.DBStatus); !ok {
 		return errors.New("the SQLite driver lacks DBStatus")
 	}
-	for _, p := range []struct {
-		into **statement
-		sql  string
-	}{
+	return w.conn.prepare([]query{
 		{&w.begin, `BEGIN IMMEDIATE`},
 		{&w.end, `COMMIT`},
 		{&w.insertEvent,
@@ -87,12 +84,7 @@ func (w *writer) prepare() (err error) {
 		{&w.streamID, `SELECT id FROM streams WHERE name = ?`},
 		{&w.last, selectEvents + `WHERE stream = ? ORDER BY revision DESC LIMIT 1`},
 		{&w.identities, selectEvents + `WHERE stream = ? AND revision >= ? ORDER BY revision LIMIT ?`},
-	} {
-		if *p.into, err = w.conn.prepare(p.sql); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // load reads the last assigned numbers from the file.

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/table"
 )
@@ -96,12 +97,10 @@ func find(path string) (string, error) {
 func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.URL, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	select {
-	case b.place <- struct{}{}:
-		defer func() { <-b.place }()
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+	if err := delay.Send(ctx, b.place, struct{}{}); err != nil {
+		return nil, nil, err
 	}
+	defer func() { <-b.place }()
 	ctx, stop := chromedp.NewExecAllocator(ctx, b.options()...)
 	defer stop() // waits for the process and its children
 	ctx, closeTab := chromedp.NewContext(ctx, chromedp.WithErrorf(b.debugf), chromedp.WithLogf(b.debugf))

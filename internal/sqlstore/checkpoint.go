@@ -187,8 +187,5 @@ func (p *Positions) write(ctx context.Context, query, name string, position even
 		_, err := tx.ExecContext(ctx, query, name, int64(position))
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("save position of %s: %w", name, err)
-	}
-	return nil
+	return Wrap(err, "save position of %s", name)
 }

@@ -56,10 +56,7 @@ func (tx *Tx) insertCopy(ctx context.Context, rows insertion) error {
 			err = tx.merge(ctx, table, columns, rows)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("copy %d rows into %s: %w", len(rows.values)/rows.columns, rows.into, err)
-	}
-	return nil
+	return Wrap(err, "copy %d rows into %s", len(rows.values)/rows.columns, rows.into)
 }
 
 // merge copies into a temporary table without indexes and inserts from there.

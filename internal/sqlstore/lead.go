@@ -215,10 +215,7 @@ func (p *postgres) queue(ctx context.Context, conn *pgx.Conn, name string) error
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeLockTimeout {
 		return errStillTaken
 	}
-	if err != nil {
-		return fmt.Errorf("queue for the lock %q: %w", name, err)
-	}
-	return nil
+	return Wrap(err, "queue for the lock %q", name)
 }
 
 // heartbeats queries the server until ctx ends (it returns ctx.Err()) or the connection is lost (it returns the

@@ -222,10 +222,7 @@ func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, re
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("save snapshot of %s: %w", stream, err)
-	}
-	return nil
+	return Wrap(err, "save snapshot of %s", stream)
 }
 
 // Discard deletes the snapshot of a stream and fold version, so that an earlier revision can be saved again.
@@ -235,10 +232,7 @@ func (s *Snapshots) Discard(ctx context.Context, stream string, foldVersion int)
 		_, err := tx.ExecContext(ctx, discardSnapshot, stream, foldVersion)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("discard snapshot of %s: %w", stream, err)
-	}
-	return nil
+	return Wrap(err, "discard snapshot of %s", stream)
 }
 
 // Each calls f for every snapshot, by stream and fold version, with the revision in its row; only Load checks whether

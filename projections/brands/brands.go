@@ -333,10 +333,7 @@ WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain 
 			}, now.Unix(), since, after.Domain, min(max(limit, 0), MaxPage))
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list brands that are due: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list brands that are due")
 }
 
 // Changed returns at most limit brands (no more than MaxPage) whose answer changed after a position, in the order of

@@ -612,8 +612,5 @@ INSERT INTO projections_registry (name, fold_version, generation, state, positio
 VALUES ($1, $2, 0, $3, $4, $5) ON CONFLICT (name, generation) DO
 UPDATE SET fold_version = excluded.fold_version, position = excluded.position, failure = excluded.failure`,
 		projections.ScrubPrefix+s.m.name, now.withheld, stateScrub, now.Repaired, string(text))
-	if err != nil {
-		return fmt.Errorf("record a scrub of %s: %w", s.m.name, err)
-	}
-	return nil
+	return sqlstore.Wrap(err, "record a scrub of %s", s.m.name)
 }

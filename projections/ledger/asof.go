@@ -97,10 +97,7 @@ func (m *Model) rare(ctx context.Context, accountID string, upTo uint64, types .
 		all, err = s.rare(ctx, int64(upTo)+1, types...)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("ledger of account %s: %w", accountID, err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "ledger of account %s", accountID)
 }
 
 // rare returns the entries of rare types before a revision, in the order of the stream.
@@ -193,10 +190,7 @@ func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (s
 		spent = before + moved - last[0].Balance
 		return nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("credits spent by account %s: %w", accountID, err)
-	}
-	return spent, nil
+	return spent, sqlstore.Wrap(err, "credits spent by account %s", accountID)
 }
 
 // event returns the event that moves credits, as far as books and statements use it.

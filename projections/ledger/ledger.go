@@ -361,10 +361,7 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 		revision = uint64(first.Int64)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
-	}
-	return revision, nil
+	return revision, sqlstore.Wrap(err, "ledger of account %s", accountID)
 }
 
 // Latest returns the last n selected entries of an account, the newest first; f.FromRevision and f.Limit do not count.

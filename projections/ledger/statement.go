@@ -48,11 +48,8 @@ func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (e Ent
 		}
 		return err
 	})
-	if err != nil {
-		return Entry{}, fmt.Errorf("ledger of account %s as of %s: %w", accountID,
-			at.UTC().Format(time.RFC3339Nano), err)
-	}
-	return e, nil
+	return e, sqlstore.Wrap(err, "ledger of account %s as of %s", accountID,
+		at.UTC().Format(time.RFC3339Nano))
 }
 
 // Statement returns the statement of an account for a month, given by its beginning. Errors: ErrNotFound,
@@ -98,10 +95,7 @@ func (m *Model) statement(ctx context.Context, accountID string,
 		st, err = sheet.Statement(now, ended != nil && ended.Closed())
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("statement of account %s for %s: %w", accountID, month.Format(books.MonthLayout), err)
-	}
-	return st, nil
+	return st, sqlstore.Wrap(err, "statement of account %s for %s", accountID, month.Format(books.MonthLayout))
 }
 
 // Periods returns the months that have ended in the books. Errors: projections.ErrNotReady,
@@ -111,10 +105,7 @@ func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
 		ended, err = readPeriods(ctx, q, t, time.Time{})
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("months of the books: %w", err)
-	}
-	return ended, nil
+	return ended, sqlstore.Wrap(err, "months of the books")
 }
 
 // readPeriods returns the months that had ended before a moment, or until now if it is zero.

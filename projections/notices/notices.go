@@ -204,10 +204,7 @@ func (m *Model) Due(ctx context.Context, now time.Time, limit int) ([]Due, error
 // Get returns the settings of an account; zero if there are none. Errors: as Due.
 func (m *Model) Get(ctx context.Context, accountID string) (eventschemas.NoticesSet, error) {
 	w, _, err := watches.Get(ctx, m.Handle(), accountID)
-	if err != nil {
-		return eventschemas.NoticesSet{}, fmt.Errorf("get the settings of notices of account %s: %w", accountID, err)
-	}
-	return w.Settings, nil
+	return w.Settings, sqlstore.Wrap(err, "get the settings of notices of account %s", accountID)
 }
 
 // Latest returns the last deliveries of an account, at most limit (no more than MaxPage), the newest notice first.
@@ -216,14 +213,11 @@ func (m *Model) Latest(ctx context.Context, accountID string, limit int) ([]noti
 	rows, err := deliveries.List(ctx, m.Handle(),
 		"WHERE account = $1 AND kind <> '' ORDER BY raised_at DESC, notice, destination LIMIT $2",
 		accountID, min(max(limit, 0), MaxPage))
-	if err != nil {
-		return nil, fmt.Errorf("list the notices of account %s: %w", accountID, err)
-	}
 	all := make([]notices.Delivery, len(rows))
 	for i := range rows {
 		all[i] = rows[i].Delivery
 	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list the notices of account %s", accountID)
 }
 
 // Find returns the deliveries of a notice of an account, none if there is no such notice, and the number of events of
@@ -240,10 +234,7 @@ func (m *Model) Find(ctx context.Context, accountID, noticeID string) ([]notices
 		}
 		return watches.Each(ctx, q, t, func(_ string, w watch) { events = w.events }, "WHERE account = $1", accountID)
 	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("get notice %s of account %s: %w", noticeID, accountID, err)
-	}
-	return found, events, nil
+	return found, events, sqlstore.Wrap(err, "get notice %s of account %s", noticeID, accountID)
 }
 
 // Counts returns the numbers of deliveries that are open and dead-lettered. Errors: as Due.
@@ -261,10 +252,7 @@ func (m *Model) Counts(ctx context.Context) (map[string]int64, error) {
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("count notices: %w", err)
-	}
-	return counts, nil
+	return counts, sqlstore.Wrap(err, "count notices")
 }
 
 type fold struct {

@@ -86,10 +86,16 @@ SELECT fold_version, state, position, failure FROM projections_registry WHERE na
 	return e, sqlstore.Wrap(err, "read the position of %s", name)
 }
 
-func insertRecord(ctx context.Context, tx *sqlstore.Tx, e record) error {
+// replaceRecord replaces a row of the same name and generation.
+const replaceRecord = `
+ON CONFLICT (name, generation) DO UPDATE SET fold_version = excluded.fold_version, position = excluded.position, failure = excluded.failure`
+
+// insertRecord inserts a row. If there is one of that name and generation, it fails, unless conflict is a clause.
+func insertRecord(ctx context.Context, tx *sqlstore.Tx, e record, conflict string) error {
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
-VALUES ($1, $2, $3, $4, $5, $6)`, e.name, e.version, e.generation, e.state, int64(e.position), e.failure)
+VALUES ($1, $2, $3, $4, $5, $6) `+conflict,
+		e.name, e.version, e.generation, e.state, int64(e.position), e.failure)
 	return sqlstore.Wrap(err, "register %s generation %d", e.name, e.generation)
 }
 
@@ -114,18 +120,18 @@ func oneRow(res sql.Result, err error) error {
 // setState changes the state of a generation that is still in the state and at the position in which this node left it.
 // Errors: errDeposed.
 func setState(ctx context.Context, tx *sqlstore.Tx, g *generation, state string) error {
-	err := oneRow(tx.ExecContext(ctx, `
-UPDATE projections_registry SET state = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
-		state, g.model.name, int64(g.number), g.state, int64(g.position())))
-	return sqlstore.Wrap(err, "make %s generation %d %s", g.model.name, g.number, state)
+	return sqlstore.Wrap(update(ctx, tx, g, "state", state), "make %s generation %d %s", g.model.name, g.number, state)
 }
 
 // setFailure records why a generation is stopped, under the condition of setState. Errors: errDeposed.
 func setFailure(ctx context.Context, tx *sqlstore.Tx, g *generation, failure string) error {
-	err := oneRow(tx.ExecContext(ctx, `
-UPDATE projections_registry SET failure = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
-		failure, g.model.name, int64(g.number), g.state, int64(g.position())))
-	return sqlstore.Wrap(err, "record the failure of %s", g.model.name)
+	return sqlstore.Wrap(update(ctx, tx, g, "failure", failure), "record the failure of %s", g.model.name)
+}
+
+func update(ctx context.Context, tx *sqlstore.Tx, g *generation, column, value string) error {
+	return oneRow(tx.ExecContext(ctx, `
+UPDATE projections_registry SET `+column+` = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
+		value, g.model.name, int64(g.number), g.state, int64(g.position())))
 }
 
 // checkpoint moves all generations of a loop from their positions to another, or checks only their positions if that is

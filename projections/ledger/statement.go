@@ -29,11 +29,7 @@ GROUP BY 1, 2, 3`
 // AsOf returns the last entry of an account that occurred at or before the given time: its Balance is the account's
 // balance then. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (e Entry, err error) {
-	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		s, err := find(ctx, q, t, accountID)
-		if err != nil {
-			return err
-		}
+	err = m.onStream(ctx, accountID, func(s *stream) error {
 		next, err := s.search(ctx,
 			func(occurred time.Time, _ uint64) bool { return occurred.UnixMicro() > at.UnixMicro() })
 		if err != nil {
@@ -140,6 +136,17 @@ type stream struct {
 	no     int64 // of the account
 	keys   []byte
 	head   int64 // last revision
+}
+
+// onStream calls do with the entries of an account in the live tables, as Handle.Read does. Errors: ErrNotFound.
+func (m *Model) onStream(ctx context.Context, accountID string, do func(s *stream) error) error {
+	return m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
+		s, err := find(ctx, q, t, accountID)
+		if err != nil {
+			return err
+		}
+		return do(s)
+	})
 }
 
 func find(ctx context.Context, q projections.Queryer, t *projections.Tables, accountID string) (*stream, error) {

@@ -355,13 +355,10 @@ WHERE position > $1 ORDER BY position LIMIT $2`), func(d *Doc, row projections.S
 		}, int64(after), limit)
 		return err
 	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("brands changed after position %d: %w", after, err)
-	}
 	if len(docs) == limit {
 		upTo = docs[len(docs)-1].Position
 	}
-	return docs, upTo, nil
+	return docs, upTo, sqlstore.Wrap(err, "brands changed after position %d", after)
 }
 
 // ErrRestricted: the brand is restricted now, so its older records are not shown.

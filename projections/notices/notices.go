@@ -6,7 +6,6 @@ package notices
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -162,43 +161,33 @@ type Due struct {
 // Due returns at most limit deliveries (no more than MaxPage) that are due at a time, longest due first, by account.
 // Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Due(ctx context.Context, now time.Time, limit int) ([]Due, error) {
-	var found []delivery
-	accounts := map[string]watch{}
+	var all []Due
 	// One state of the database has both, so that events after a delivery's state are noticed.
 	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
-		found = nil // drops rows of an earlier attempt
+		all = nil // drops rows of an earlier attempt
+		var found []delivery
 		const due = "WHERE state = 'open' AND kind <> '' AND next_at <= $1 ORDER BY next_at, account, notice, destination LIMIT $2"
 		if err := deliveries.Each(ctx, q, t, func(_ key, d delivery) { found = append(found, d) }, due, now.UnixMicro(),
 			min(max(limit, 0), MaxPage)); err != nil {
 			return err
 		}
+		at := map[string]int{}
 		for _, d := range found {
-			if _, known := accounts[d.account]; known {
-				continue
+			i, known := at[d.account]
+			if !known {
+				i = len(all)
+				at[d.account] = i
+				all = append(all, Due{AccountID: d.account})
+				set := func(_ string, w watch) { all[i].Watch, all[i].Events = w.Watch, w.events }
+				if err := watches.Each(ctx, q, t, set, "WHERE account = $1", d.account); err != nil {
+					return err
+				}
 			}
-			if err := watches.Each(ctx, q, t, func(id string, w watch) { accounts[id] = w }, "WHERE account = $1",
-				d.account); err != nil {
-				return err
-			}
+			all[i].Deliveries = append(all[i].Deliveries, d.Delivery)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list due notices: %w", err)
-	}
-	var all []Due
-	at := map[string]int{}
-	for _, d := range found {
-		i, known := at[d.account]
-		if !known {
-			i = len(all)
-			at[d.account] = i
-			w := accounts[d.account]
-			all = append(all, Due{AccountID: d.account, Watch: w.Watch, Events: w.events})
-		}
-		all[i].Deliveries = append(all[i].Deliveries, d.Delivery)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list due notices")
 }
 
 // Get returns the settings of an account; zero if there are none. Errors: as Due.

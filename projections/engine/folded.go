@@ -90,22 +90,20 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 		if err != nil {
 			return nil, fmt.Errorf("compare the read models with the event log: %w", err)
 		}
+		loss := &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end,
+			Other: found || mark.Position <= end}
 		switch {
 		case !found && mark.Position > end:
-			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models",
-				Remembered: mark.Position, Head: end,
-				Detail: fmt.Sprintf("event %s is not in it", mark.ID)})
+			loss.Detail = fmt.Sprintf("event %s is not in it", mark.ID)
 		case !found:
-			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models",
-				Remembered: mark.Position, Head: end, Other: true,
-				Detail: fmt.Sprintf("event %s is missing: this is another log, or a continuation of an older copy",
-					mark.ID)})
+			loss.Detail = fmt.Sprintf("event %s is missing: this is another log, or a continuation of an older copy", mark.ID)
 		case held.ID != mark.ID || held.Position != mark.Position:
-			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models",
-				Remembered: mark.Position, Head: end, Other: true,
-				Detail: fmt.Sprintf("it holds event %s at position %d where event %s was at position %d: this is another log, or a continuation of an older copy",
-					held.ID, held.Position, mark.ID, mark.Position)})
+			loss.Detail = fmt.Sprintf("it holds event %s at position %d where event %s was at position %d: this is another log, or a continuation of an older copy",
+				held.ID, held.Position, mark.ID, mark.Position)
+		default:
+			continue
 		}
+		losses = append(losses, loss)
 	}
 	return losses, nil
 }

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -142,10 +141,7 @@ func (r *Rows[K, V]) Reset() {
 func LoadRows(ctx context.Context, q Queryer, query string, columns int, values []any,
 	scan func(row Scanner) error) error {
 	err := sqlstore.EachRow(ctx, q, query+" IN "+sqlstore.InValues(columns, values), scan, values...)
-	if err != nil {
-		return fmt.Errorf("load rows: %w", err)
-	}
-	return nil
+	return sqlstore.Wrap(err, "load rows")
 }
 
 // Texts returns keys of one text column as values for LoadRows.

@@ -155,22 +155,15 @@ func (t *Table) Page(ctx context.Context, after string, limit int) ([]Entry, err
 	if limit < 1 || limit > MaxPage {
 		return nil, fmt.Errorf("list holders: %w: limit %d is not between 1 and %d", ErrInvalid, limit, MaxPage)
 	}
-	found, err := t.entries(ctx, page, raw(after), limit)
-	if err != nil {
-		return nil, fmt.Errorf("list holders: %w", sqlstore.Classify(err))
-	}
-	return found, nil
+	return t.entries(ctx, "list holders", page, raw(after), limit)
 }
 
 // WithName returns the ids that have a name and begin with a prefix, at most MaxPage. The prefix must have neither %
 // nor _.
 // Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (t *Table) WithName(ctx context.Context, name, prefix string) ([]string, error) {
-	found, err := t.entries(ctx, named, name, prefix+"%", MaxPage)
-	if err != nil {
-		return nil, fmt.Errorf("find a name of holders: %w", sqlstore.Classify(err))
-	}
-	return idsOf(t.used(found)), nil
+	found, err := t.entries(ctx, "find a name of holders", named, name, prefix+"%", MaxPage)
+	return idsOf(t.used(found)), err
 }
 
 // Emails returns the e-mail addresses of an account's people, whose ids begin with EmailPrefix and the account's id, at
@@ -192,11 +185,7 @@ func (t *Table) EmailIDs(ctx context.Context, accountID string) ([]string, error
 }
 
 func (t *Table) emailRows(ctx context.Context, accountID string) ([]Entry, error) {
-	found, err := t.entries(ctx, emails, EmailPrefix+accountID, MaxPage)
-	if err != nil {
-		return nil, fmt.Errorf("find e-mail addresses: %w", sqlstore.Classify(err))
-	}
-	return found, nil
+	return t.entries(ctx, "find e-mail addresses", emails, EmailPrefix+accountID, MaxPage)
 }
 
 func idsOf(all []Entry) []string {
@@ -207,9 +196,10 @@ func idsOf(all []Entry) []string {
 	return ids
 }
 
-// entries returns the rows that a condition selects.
-func (t *Table) entries(ctx context.Context, condition string, args ...any) ([]Entry, error) {
-	return entriesOf(ctx, t.store.Read(), condition, args...)
+// entries returns the rows that a condition selects, or an error that begins with what was attempted.
+func (t *Table) entries(ctx context.Context, attempt, condition string, args ...any) ([]Entry, error) {
+	found, err := entriesOf(ctx, t.store.Read(), condition, args...)
+	return found, sqlstore.Wrap(sqlstore.Classify(err), "%s", attempt)
 }
 
 func entriesOf(ctx context.Context, q sqlstore.Queryer, condition string, args ...any) ([]Entry, error) {
@@ -251,9 +241,10 @@ func (t *Table) Stored(ctx context.Context, ids ...string) ([]string, error) {
 
 func (t *Table) stored(ctx context.Context, ids []string) (all []Entry, err error) {
 	for part := range slices.Chunk(ids, namesPerQuery) {
-		found, err := t.entries(ctx, "WHERE id IN "+sqlstore.In(1, len(part)), arguments(part)...)
+		found, err := t.entries(ctx, "read the names of holders", "WHERE id IN "+sqlstore.In(1, len(part)),
+			arguments(part)...)
 		if err != nil {
-			return nil, fmt.Errorf("read the names of holders: %w", sqlstore.Classify(err))
+			return nil, err
 		}
 		all = append(all, found...)
 	}

@@ -150,7 +150,7 @@ func (t *Table) search(ctx context.Context, text string, emails bool, limit int)
 	if len(words) == 0 {
 		return nil, false, nil
 	}
-	if rows, err = t.entries(ctx, wholeNames, whole, limit+1); err != nil {
+	if rows, err = entriesOf(ctx, t.store.Read(), wholeNames, whole, limit+1); err != nil {
 		return nil, false, err
 	}
 	more = len(rows) > limit
@@ -196,6 +196,6 @@ func (t *Table) begin(ctx context.Context, words []string, limit int) ([]Entry, 
 		args = append(args, word, word+end)
 	}
 	query += fmt.Sprintf(" GROUP BY c.id ORDER BY 2, 1 LIMIT $%d) f USING (id) ORDER BY f.word, id", len(args)+1)
-	rows, err := t.entries(ctx, query, append(args, limit)...)
+	rows, err := entriesOf(ctx, t.store.Read(), query, append(args, limit)...)
 	return rows, fewest == maxCandidates, err
 }

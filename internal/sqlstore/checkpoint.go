@@ -120,10 +120,8 @@ func (s *sqliteFile) truncate(ctx context.Context) error {
 		return err
 	}
 	defer s.release()
-	if _, err := walCheckpoint(ctx, s.copier, "TRUNCATE"); err != nil {
-		return fmt.Errorf("truncate the write-ahead log: %w", err)
-	}
-	return nil
+	_, err := walCheckpoint(ctx, s.copier, "TRUNCATE")
+	return Wrap(err, "truncate the write-ahead log")
 }
 
 const createPositions = `
@@ -161,10 +159,7 @@ func (p *Positions) Load(ctx context.Context, name string) (position eventlog.Po
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, false, nil
 	}
-	if err != nil {
-		return 0, false, fmt.Errorf("load position of %s: %w", name, p.store.classify(err))
-	}
-	return eventlog.Position(at), true, nil
+	return eventlog.Position(at), err == nil, Wrap(p.store.classify(err), "load position of %s", name)
 }
 
 // Save stores a position unless a later one is stored. Errors: ErrLogReplaced, ErrUnavailable, ErrCorrupt, ErrClosed,
@@ -187,8 +182,5 @@ func (p *Positions) write(ctx context.Context, query, name string, position even
 		_, err := tx.ExecContext(ctx, query, name, int64(position))
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("save position of %s: %w", name, err)
-	}
-	return nil
+	return Wrap(err, "save position of %s", name)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -56,10 +57,7 @@ func (tx *Tx) insertCopy(ctx context.Context, rows insertion) error {
 			err = tx.merge(ctx, table, columns, rows)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("copy %d rows into %s: %w", len(rows.values)/rows.columns, rows.into, err)
-	}
-	return nil
+	return Wrap(err, "copy %d rows into %s", len(rows.values)/rows.columns, rows.into)
 }
 
 // merge copies into a temporary table without indexes and inserts from there.
@@ -88,35 +86,11 @@ func (tx *Tx) copyInto(ctx context.Context, table string, columns []string, valu
 		if !ok {
 			return fmt.Errorf("the connection is a %T", c)
 		}
-		_, err := raw.Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns,
-			&copySource{values: values, columns: len(columns)})
+		n := len(columns)
+		source := pgx.CopyFromSlice(len(values)/n, func(i int) ([]any, error) { return converted(values[i*n:][:n]) })
+		_, err := raw.Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, source)
 		return err
 	})
-}
-
-// copySource passes the rows to COPY.
-type copySource struct {
-	values  []any
-	columns int
-	row     []any
-	err     error
-}
-
-func (s *copySource) Next() bool {
-	if len(s.values) == 0 || s.err != nil {
-		return false
-	}
-	s.row, s.values = s.values[:s.columns], s.values[s.columns:]
-	return true
-}
-
-func (s *copySource) Values() ([]any, error) {
-	for _, v := range s.row {
-		if !plain(v) {
-			return s.converted()
-		}
-	}
-	return s.row, nil
 }
 
 // plain reports whether a value has one of a driver's own types.
@@ -129,14 +103,17 @@ func plain(v any) bool {
 }
 
 // converted converts the values of a row to plain ones, as database/sql does for a statement.
-func (s *copySource) converted() ([]any, error) {
-	row := make([]any, len(s.row))
-	for i, v := range s.row {
-		if row[i] = v; plain(v) {
+func converted(row []any) (_ []any, err error) {
+	if !slices.ContainsFunc(row, func(v any) bool { return !plain(v) }) {
+		return row, nil
+	}
+	row = slices.Clone(row)
+	for i, v := range row {
+		if plain(v) {
 			continue
 		}
-		if row[i], s.err = driver.DefaultParameterConverter.ConvertValue(v); s.err != nil {
-			return nil, s.err
+		if row[i], err = driver.DefaultParameterConverter.ConvertValue(v); err != nil {
+			return nil, err
 		}
 		if text, ok := row[i].(string); ok {
 			row[i] = Storable(text)
@@ -144,8 +121,6 @@ func (s *copySource) converted() ([]any, error) {
 	}
 	return row, nil
 }
-
-func (s *copySource) Err() error { return s.err }
 
 // split splits `table (column, …)`. It keeps the names as written: PostgreSQL folds unquoted ones to lower case.
 func split(into string) (table string, columns []string, err error) {

@@ -90,6 +90,14 @@ func Classify(err error) error {
 	return fmt.Errorf("%w: %w", sentinel, err)
 }
 
+// Wrap returns an error that begins with what was attempted, formatted as fmt.Sprintf does; nil if err is nil.
+func Wrap(err error, attempt string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(attempt, args...), err)
+}
+
 func sentinelOf(code string) error {
 	switch {
 	case code == "XX001", code == "XX002": // data or an index is corrupted

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -83,45 +84,11 @@ func (s *sqliteFile) hold(ctx context.Context, _ string, held func()) error {
 }
 
 func (p *postgres) hold(ctx context.Context, name string, held func()) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(p.life, cancel)()
-	for {
-		err := p.holdOnce(ctx, name, held)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, ErrHeld) {
-			return err
-		}
-		p.cfg.Logger.WarnContext(ctx, "could not hold a name; will retry", slog.String("name", name),
-			slog.Any("error", err))
-		if delay.For(ctx, leadPause/2+rand.N(leadPause)) != nil {
-			return nil
-		}
-	}
-}
-
-func (p *postgres) holdOnce(ctx context.Context, name string, held func()) error {
-	conn, err := p.leaderConnection(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.leave(ctx, conn)
-	for began := time.Now(); ; {
-		err := p.queue(ctx, conn, "hold "+name)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, errStillTaken) {
-			return err
-		}
-		if time.Since(began) >= holdWithin {
-			return ErrHeld
-		}
-	}
-	held()
-	return heartbeats(ctx, conn)
+	return p.locked(ctx, "hold "+name, holdWithin, func(ctx context.Context) error {
+		held()
+		<-ctx.Done()
+		return nil
+	})
 }
 
 // leave closes a connection that holds a lock.
@@ -135,25 +102,32 @@ func (p *postgres) leave(ctx context.Context, conn *pgx.Conn) {
 var errNotLeading = errors.New("leadership was lost")
 
 func (p *postgres) lead(ctx context.Context, name string, do func(ctx context.Context) error) error {
+	gauge := p.metrics.leading.WithLabelValues(name)
+	gauge.Set(0)
+	return p.locked(ctx, "lead "+name, math.MaxInt64, func(ctx context.Context) error {
+		gauge.Set(1)
+		defer gauge.Set(0)
+		p.cfg.Logger.InfoContext(ctx, "leads", slog.String("name", name))
+		return do(ctx)
+	})
+}
+
+// locked runs do under a lock, and again after the lock was lost, as Lead does. It returns ErrHeld if another process
+// keeps the lock for longer than within.
+func (p *postgres) locked(ctx context.Context, lock string, within time.Duration,
+	do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
-	gauge := p.metrics.leading.WithLabelValues(name)
-	gauge.Set(0)
 	for {
-		led, err := p.leadOnce(ctx, name, func(ctx context.Context) error {
-			gauge.Set(1)
-			defer gauge.Set(0)
-			p.cfg.Logger.InfoContext(ctx, "leads", slog.String("name", name))
-			return do(ctx)
-		})
+		led, err := p.lockOnce(ctx, lock, within, do)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case led && !errors.Is(err, errNotLeading):
+		case led && !errors.Is(err, errNotLeading), errors.Is(err, ErrHeld):
 			return err
 		}
-		p.cfg.Logger.WarnContext(ctx, "leading failed; will retry", slog.String("name", name), slog.Bool("led", led),
+		p.cfg.Logger.WarnContext(ctx, "leading failed; will retry", slog.String("lock", lock), slog.Bool("led", led),
 			slog.Any("error", err))
 		if delay.For(ctx, leadPause/2+rand.N(leadPause)) != nil {
 			return nil
@@ -161,22 +135,25 @@ func (p *postgres) lead(ctx context.Context, name string, do func(ctx context.Co
 	}
 }
 
-// leadOnce queues for the lock on a new connection and runs do under it. led reports whether do ran; the error is then
+// lockOnce queues for the lock on a new connection and runs do under it. led reports whether do ran; the error is then
 // do's own or errNotLeading.
-func (p *postgres) leadOnce(ctx context.Context, name string,
+func (p *postgres) lockOnce(ctx context.Context, lock string, within time.Duration,
 	do func(ctx context.Context) error) (led bool, err error) {
 	conn, err := p.leaderConnection(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer p.leave(ctx, conn)
-	for {
-		err := p.queue(ctx, conn, "lead "+name)
+	for began := time.Now(); ; {
+		err := p.queue(ctx, conn, lock)
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, errStillTaken) {
 			return false, err
+		}
+		if time.Since(began) >= within {
+			return false, ErrHeld
 		}
 	}
 	doing, stop := context.WithCancel(ctx)
@@ -215,10 +192,7 @@ func (p *postgres) queue(ctx context.Context, conn *pgx.Conn, name string) error
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeLockTimeout {
 		return errStillTaken
 	}
-	if err != nil {
-		return fmt.Errorf("queue for the lock %q: %w", name, err)
-	}
-	return nil
+	return Wrap(err, "queue for the lock %q", name)
 }
 
 // heartbeats queries the server until ctx ends (it returns ctx.Err()) or the connection is lost (it returns the

@@ -55,9 +55,6 @@ WHERE datname = current_database() AND application_name LIKE '`+applicationName+
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the sessions of the database: %w", s.classify(err))
-	}
 	slices.SortFunc(found, func(a, b Session) int { return cmp.Or(cmp.Compare(a.Node, b.Node), a.Format-b.Format) })
-	return slices.Compact(found), nil
+	return slices.Compact(found), Wrap(s.classify(err), "list the sessions of the database")
 }

@@ -47,9 +47,7 @@ CREATE TABLE IF NOT EXISTS stream_snapshots (
 
 // The first part decides: an older revision must not overwrite a newer one of the same fold version, because two nodes,
 // or a slow goroutine, may save out of order. It also serializes two that save the same snapshot.
-const saveFirstPart = `
-INSERT INTO stream_snapshots (stream, fold_version, part, parts, revision, written_by, checksum, state)
-VALUES ($1, $2, 0, $3, $4, $5, $6, $7)
+const saveFirstPart = saveFurtherPart + `
 ON CONFLICT (stream, fold_version, part) DO UPDATE SET
 	parts = excluded.parts, revision = excluded.revision, written_by = excluded.written_by,
 	checksum = excluded.checksum, state = excluded.state
@@ -63,7 +61,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
 const loadParts = `
 SELECT part, parts, revision, written_by, checksum, state FROM stream_snapshots
-WHERE stream = $1 AND fold_version = $2 ORDER BY part`
+WHERE stream = $1 AND fold_version = $2 ORDER BY part LIMIT $3`
 
 const discardSnapshot = `DELETE FROM stream_snapshots WHERE stream = $1 AND fold_version = $2`
 
@@ -113,7 +111,9 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 // ErrSnapshotDamaged, ErrUnavailable, ErrCorrupt, ctx.Err().
 func (s *Snapshots) Load(ctx context.Context, stream string,
 	foldVersion int) (revision uint64, state []byte, found bool, err error) {
-	stored, err := s.read(ctx, stream, foldVersion)
+	stored, err := AllRows(ctx, s.store.Read(), loadParts, func(p *storedPart, row Scanner) error {
+		return row.Scan(&p.part, &p.parts, &p.revision, &p.writtenBy, &p.checksum, &p.state)
+	}, stream, foldVersion, maxSnapshotParts+1)
 	if err != nil {
 		return 0, nil, false, fmt.Errorf("load snapshot of %s: %w", stream, s.store.classify(err))
 	}
@@ -137,22 +137,6 @@ type storedPart struct {
 	part, parts, revision int64
 	writtenBy             string
 	checksum, state       []byte
-}
-
-func (s *Snapshots) read(ctx context.Context, stream string, foldVersion int) (stored []storedPart, err error) {
-	rows, err := s.store.Read().QueryContext(ctx, loadParts, stream, foldVersion)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() && len(stored) <= maxSnapshotParts {
-		var p storedPart
-		if err := rows.Scan(&p.part, &p.parts, &p.revision, &p.writtenBy, &p.checksum, &p.state); err != nil {
-			return nil, err
-		}
-		stored = append(stored, p)
-	}
-	return stored, rows.Err()
 }
 
 // joinParts returns the compressed state of a snapshot's rows. Errors: ErrSnapshotDamaged.
@@ -203,8 +187,8 @@ func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, re
 		if err := tx.CheckLogID(ctx); err != nil {
 			return err
 		}
-		result, err := tx.ExecContext(ctx, saveFirstPart, stream, foldVersion, parts, int64(revision),
-			s.release, sum, part(0))
+		result, err := tx.ExecContext(ctx, saveFirstPart, stream, foldVersion, 0, parts, int64(revision), s.release,
+			sum, part(0))
 		if err != nil {
 			return err
 		}
@@ -222,10 +206,7 @@ func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, re
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("save snapshot of %s: %w", stream, err)
-	}
-	return nil
+	return Wrap(err, "save snapshot of %s", stream)
 }
 
 // Discard deletes the snapshot of a stream and fold version, so that an earlier revision can be saved again.
@@ -235,10 +216,7 @@ func (s *Snapshots) Discard(ctx context.Context, stream string, foldVersion int)
 		_, err := tx.ExecContext(ctx, discardSnapshot, stream, foldVersion)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("discard snapshot of %s: %w", stream, err)
-	}
-	return nil
+	return Wrap(err, "discard snapshot of %s", stream)
 }
 
 // Each calls f for every snapshot, by stream and fold version, with the revision in its row; only Load checks whether

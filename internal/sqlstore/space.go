@@ -28,10 +28,7 @@ type Size struct {
 // Size measures tables. It reads them once. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 func (s *Store) Size(ctx context.Context, tables []string) (Size, error) {
 	size, err := s.engine.size(ctx, tables)
-	if err != nil {
-		return Size{}, fmt.Errorf("measure tables: %w", s.classify(err))
-	}
-	return size, nil
+	return size, Wrap(s.classify(err), "measure tables")
 }
 
 func (s *sqliteFile) size(ctx context.Context, tables []string) (Size, error) {
@@ -62,10 +59,7 @@ func (p *postgres) size(context.Context, []string) (Size, error) { return Size{}
 // ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 func (s *Store) Reclaim(ctx context.Context) (bytes int64, err error) {
 	bytes, err = s.engine.reclaim(ctx)
-	if err != nil {
-		return bytes, fmt.Errorf("reclaim space of the database: %w", s.classify(err))
-	}
-	return bytes, nil
+	return bytes, Wrap(s.classify(err), "reclaim space of the database")
 }
 
 func (s *sqliteFile) reclaim(ctx context.Context) (bytes int64, err error) {

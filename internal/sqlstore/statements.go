@@ -154,10 +154,7 @@ func columnType(value any) string {
 // which new tables are created.
 func TablesWithPrefix(ctx context.Context, tx *Tx, prefix string) ([]string, error) {
 	names, err := tx.store.engine.tables(ctx, tx, prefix)
-	if err != nil {
-		return nil, fmt.Errorf("list tables %s*: %w", prefix, err)
-	}
-	return names, nil
+	return names, Wrap(err, "list tables %s*", prefix)
 }
 
 func (s *sqliteFile) tables(ctx context.Context, tx *Tx, prefix string) ([]string, error) {

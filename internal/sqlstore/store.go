@@ -88,10 +88,7 @@ func (s *Store) Read() *sql.DB { return s.engine.reader() }
 // server ends one that is idle for a minute. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 func (s *Store) Snapshot(ctx context.Context) (*sql.Tx, error) {
 	tx, err := s.engine.snapshot(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("begin reading: %w", s.classify(err))
-	}
-	return tx, nil
+	return tx, Wrap(s.classify(err), "begin reading")
 }
 
 // Write runs fn in a transaction and commits if fn returns nil. fn may run statements on tx only; it must not call

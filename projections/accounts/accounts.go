@@ -181,10 +181,7 @@ func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit i
 		page.AfterKey = after.ID
 	}
 	all, err := table.Page(ctx, m.Handle(), page)
-	if err != nil {
-		return nil, fmt.Errorf("list accounts: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list accounts")
 }
 
 // Find returns the accounts that have one of some values as their id or their holder, by both. Errors: as List.
@@ -199,20 +196,14 @@ func (m *Model) Find(ctx context.Context, values []any) (map[string]*Account, er
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("find accounts: %w", err)
-	}
-	return found, nil
+	return found, sqlstore.Wrap(err, "find accounts")
 }
 
 // List returns at most limit accounts (no more than MaxPage) with ids after the given one, ordered by
 // id. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, after string, limit int) ([]Account, error) {
 	all, err := table.List(ctx, m.Handle(), "WHERE id > $1 ORDER BY id LIMIT $2", after, min(max(limit, 0), MaxPage))
-	if err != nil {
-		return nil, fmt.Errorf("list accounts: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list accounts")
 }
 
 // Outstanding is the credits that the accounts of a plan and a status have.
@@ -234,10 +225,7 @@ func (m *Model) Outstanding(ctx context.Context) ([]Outstanding, error) {
 			})
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("sum up the credits outstanding: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "sum up the credits outstanding")
 }
 
 // fold applies an event. Ticks of several nodes come in any order.

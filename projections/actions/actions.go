@@ -4,7 +4,6 @@ package actions
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -85,10 +84,7 @@ func (m *Model) List(ctx context.Context, f Filter, before uint64, limit int) ([
 		page.After = &Action{}
 	}
 	all, err := table.Page(ctx, m.Handle(), page)
-	if err != nil {
-		return nil, fmt.Errorf("list actions of operators: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list actions of operators")
 }
 
 func fold(rows *projections.Rows[uint64, Action], e *projections.Event) error {

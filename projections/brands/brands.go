@@ -333,10 +333,7 @@ WHERE due <= $1 AND (due > $2 OR due = $2 AND domain > $3) ORDER BY due, domain 
 			}, now.Unix(), since, after.Domain, min(max(limit, 0), MaxPage))
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list brands that are due: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list brands that are due")
 }
 
 // Changed returns at most limit brands (no more than MaxPage) whose answer changed after a position, in the order of
@@ -358,13 +355,10 @@ WHERE position > $1 ORDER BY position LIMIT $2`), func(d *Doc, row projections.S
 		}, int64(after), limit)
 		return err
 	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("brands changed after position %d: %w", after, err)
-	}
 	if len(docs) == limit {
 		upTo = docs[len(docs)-1].Position
 	}
-	return docs, upTo, nil
+	return docs, upTo, sqlstore.Wrap(err, "brands changed after position %d", after)
 }
 
 // ErrRestricted: the brand is restricted now, so its older records are not shown.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
 
@@ -80,8 +81,5 @@ func (m *Model) List(ctx context.Context, s Selection, after *Listed, limit int)
 		page.AfterKey = after.Domain
 	}
 	all, err := listing.Page(ctx, m.Handle(), page)
-	if err != nil {
-		return nil, fmt.Errorf("list brands: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list brands")
 }

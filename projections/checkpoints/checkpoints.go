@@ -78,10 +78,7 @@ func (m *Model) List(ctx context.Context, before uint64, limit int) ([]Checkpoin
 	}
 	all, err := table.List(ctx, m.Handle(), "WHERE size < $1 ORDER BY size DESC LIMIT $2", below,
 		min(max(limit, 0), MaxPage))
-	if err != nil {
-		return nil, fmt.Errorf("list checkpoints: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list checkpoints")
 }
 
 func fold(rows *projections.Rows[uint64, Checkpoint], e *projections.Event) error {

@@ -90,22 +90,20 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 		if err != nil {
 			return nil, fmt.Errorf("compare the read models with the event log: %w", err)
 		}
+		loss := &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end,
+			Other: found || mark.Position <= end}
 		switch {
 		case !found && mark.Position > end:
-			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models",
-				Remembered: mark.Position, Head: end,
-				Detail: fmt.Sprintf("event %s is not in it", mark.ID)})
+			loss.Detail = fmt.Sprintf("event %s is not in it", mark.ID)
 		case !found:
-			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models",
-				Remembered: mark.Position, Head: end, Other: true,
-				Detail: fmt.Sprintf("event %s is missing: this is another log, or a continuation of an older copy",
-					mark.ID)})
+			loss.Detail = fmt.Sprintf("event %s is missing: this is another log, or a continuation of an older copy", mark.ID)
 		case held.ID != mark.ID || held.Position != mark.Position:
-			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models",
-				Remembered: mark.Position, Head: end, Other: true,
-				Detail: fmt.Sprintf("it holds event %s at position %d where event %s was at position %d: this is another log, or a continuation of an older copy",
-					held.ID, held.Position, mark.ID, mark.Position)})
+			loss.Detail = fmt.Sprintf("it holds event %s at position %d where event %s was at position %d: this is another log, or a continuation of an older copy",
+				held.ID, held.Position, mark.ID, mark.Position)
+		default:
+			continue
 		}
+		losses = append(losses, loss)
 	}
 	return losses, nil
 }
@@ -183,12 +181,8 @@ func (r *Runner) noteFirst(ctx context.Context) error {
 	return err
 }
 
-const noteMark = `
-INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
-VALUES ($1, 0, 0, $2, $3, $4) ON CONFLICT (name, generation) DO `
-
 func noteFirst(ctx context.Context, tx *sqlstore.Tx, m eventlog.Mark) error {
-	return note(ctx, tx, m, firstName, m.ID.String(), `NOTHING`)
+	return note(ctx, tx, m, firstName, m.ID.String(), `ON CONFLICT (name, generation) DO NOTHING`)
 }
 
 func noteLast(ctx context.Context, tx *sqlstore.Tx, m eventlog.Mark) error {
@@ -196,8 +190,7 @@ func noteLast(ctx context.Context, tx *sqlstore.Tx, m eventlog.Mark) error {
 	if err != nil {
 		return err
 	}
-	return note(ctx, tx, m, lastName, string(text), `UPDATE SET position = excluded.position, failure = excluded.failure
-WHERE projections_registry.position < excluded.position`)
+	return note(ctx, tx, m, lastName, string(text), replaceRecord+` WHERE projections_registry.position < excluded.position`)
 }
 
 func note(ctx context.Context, tx *sqlstore.Tx, m eventlog.Mark, name, text, conflict string) error {
@@ -207,10 +200,8 @@ func note(ctx context.Context, tx *sqlstore.Tx, m eventlog.Mark, name, text, con
 	if err := tx.CheckLogID(ctx); err != nil {
 		return fmt.Errorf("record an event of the log: %w", err)
 	}
-	if _, err := tx.ExecContext(ctx, noteMark+conflict, name, stateMark, int64(m.Position), text); err != nil {
-		return fmt.Errorf("record an event of the log: %w", err)
-	}
-	return nil
+	err := insertRecord(ctx, tx, record{name: name, state: stateMark, position: m.Position, failure: text}, conflict)
+	return sqlstore.Wrap(err, "record an event of the log")
 }
 
 // Forget drops all read models and what projections_registry remembers of their log, also for other releases.

@@ -62,10 +62,7 @@ func putInForce(ctx context.Context, tx *sqlstore.Tx, inForce int) error {
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO projections_format (id, in_force, requested, requested_until) VALUES (1, $1, 0, 0)
 ON CONFLICT (id) DO UPDATE SET in_force = excluded.in_force, requested = 0, requested_until = 0`, inForce)
-	if err != nil {
-		return fmt.Errorf("record the data format: %w", err)
-	}
-	return nil
+	return sqlstore.Wrap(err, "record the data format")
 }
 
 // maxVersions limits the versions in one release: the current one and the previous one.

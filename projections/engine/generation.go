@@ -88,7 +88,7 @@ func (m *model) begin(ctx context.Context, tx *sqlstore.Tx, v *projections.Versi
 			return record{}, fmt.Errorf("create table %s: %w", tables.Name(t.Name), err)
 		}
 	}
-	return e, insertRecord(ctx, tx, e)
+	return e, insertRecord(ctx, tx, e, "")
 }
 
 // index creates missing indexes.

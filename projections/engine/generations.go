@@ -63,10 +63,7 @@ SELECT name, fold_version, generation, state, position, failure
 FROM projections_registry ORDER BY name, generation`, func(e *record, row projections.Scanner) error {
 		return row.Scan(&e.name, &e.version, &e.generation, &e.state, &e.position, &e.failure)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read projections_registry: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "read projections_registry")
 }
 
 // positionSQL is NULL if the tables are not live in the state of the database that the statement sees, else the
@@ -86,20 +83,20 @@ SELECT fold_version, state, position, failure FROM projections_registry WHERE na
 	if errors.Is(err, sql.ErrNoRows) {
 		return record{}, fmt.Errorf("%s generation %d is not registered: %w", name, generation, projections.ErrRetired)
 	}
-	if err != nil {
-		return record{}, fmt.Errorf("read the position of %s: %w", name, err)
-	}
-	return e, nil
+	return e, sqlstore.Wrap(err, "read the position of %s", name)
 }
 
-func insertRecord(ctx context.Context, tx *sqlstore.Tx, e record) error {
+// replaceRecord replaces a row of the same name and generation.
+const replaceRecord = `
+ON CONFLICT (name, generation) DO UPDATE SET fold_version = excluded.fold_version, position = excluded.position, failure = excluded.failure`
+
+// insertRecord inserts a row. If there is one of that name and generation, it fails, unless conflict is a clause.
+func insertRecord(ctx context.Context, tx *sqlstore.Tx, e record, conflict string) error {
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
-VALUES ($1, $2, $3, $4, $5, $6)`, e.name, e.version, e.generation, e.state, int64(e.position), e.failure)
-	if err != nil {
-		return fmt.Errorf("register %s generation %d: %w", e.name, e.generation, err)
-	}
-	return nil
+VALUES ($1, $2, $3, $4, $5, $6) `+conflict,
+		e.name, e.version, e.generation, e.state, int64(e.position), e.failure)
+	return sqlstore.Wrap(err, "register %s generation %d", e.name, e.generation)
 }
 
 // errDeposed: the state in the database is not the one that this node left, so another node leads.
@@ -123,24 +120,18 @@ func oneRow(res sql.Result, err error) error {
 // setState changes the state of a generation that is still in the state and at the position in which this node left it.
 // Errors: errDeposed.
 func setState(ctx context.Context, tx *sqlstore.Tx, g *generation, state string) error {
-	err := oneRow(tx.ExecContext(ctx, `
-UPDATE projections_registry SET state = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
-		state, g.model.name, int64(g.number), g.state, int64(g.position())))
-	if err != nil {
-		return fmt.Errorf("make %s generation %d %s: %w", g.model.name, g.number, state, err)
-	}
-	return nil
+	return sqlstore.Wrap(update(ctx, tx, g, "state", state), "make %s generation %d %s", g.model.name, g.number, state)
 }
 
 // setFailure records why a generation is stopped, under the condition of setState. Errors: errDeposed.
 func setFailure(ctx context.Context, tx *sqlstore.Tx, g *generation, failure string) error {
-	err := oneRow(tx.ExecContext(ctx, `
-UPDATE projections_registry SET failure = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
-		failure, g.model.name, int64(g.number), g.state, int64(g.position())))
-	if err != nil {
-		return fmt.Errorf("record the failure of %s: %w", g.model.name, err)
-	}
-	return nil
+	return sqlstore.Wrap(update(ctx, tx, g, "failure", failure), "record the failure of %s", g.model.name)
+}
+
+func update(ctx context.Context, tx *sqlstore.Tx, g *generation, column, value string) error {
+	return oneRow(tx.ExecContext(ctx, `
+UPDATE projections_registry SET `+column+` = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
+		value, g.model.name, int64(g.number), g.state, int64(g.position())))
 }
 
 // checkpoint moves all generations of a loop from their positions to another, or checks only their positions if that is

@@ -161,7 +161,7 @@ func repairs(err error) bool {
 func (p *replacement) compare(ctx context.Context, progress func(Progress)) ([]Replaced, error) {
 	defer p.leave()
 	p.c.progress = progress
-	tables, err := p.compareTables(ctx)
+	tables, err := p.verifier.compare(ctx, p.c, 0) // creating indexes took time, in which events were appended
 	if err != nil && !errors.Is(err, errLiveTables) {
 		return nil, err
 	}
@@ -175,35 +175,6 @@ func (p *replacement) compare(ctx context.Context, progress func(Progress)) ([]R
 	}
 	slices.SortFunc(out, func(a, b Replaced) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
-}
-
-func (p *replacement) compareTables(ctx context.Context) (map[string][]projections.TableComparison, error) {
-	if err := p.approach(ctx, p.c); err != nil { // creating indexes took time, in which events were appended
-		return nil, err
-	}
-	if err := p.pin(ctx, p.c); err != nil {
-		return nil, err
-	}
-	for g, cause := range p.c.failed {
-		p.results[g.model.name].Err = fmt.Errorf("replay: %w", cause)
-	}
-	tables := map[string][]projections.TableComparison{}
-	for _, pair := range p.pairs {
-		name := pair.live.model.name
-		if at := pair.scratch.position(); at != pair.live.position() {
-			p.results[name].Err = fmt.Errorf("the new tables are at position %d, the live ones at %d",
-				at, pair.live.position())
-			continue
-		}
-		for _, table := range pair.live.version.Tables {
-			t, err := compareTable(ctx, p.moment, p.r.store.Read(), table, pair, 0)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", pair.live.tables.Name(table.Name), sqlstore.Classify(err))
-			}
-			tables[name] = append(tables[name], t)
-		}
-	}
-	return tables, nil
 }
 
 // publish hands the new tables to the loop that makes them live, and waits until they are.

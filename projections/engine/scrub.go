@@ -607,13 +607,7 @@ func (s *scrub) note(ctx context.Context, tx *sqlstore.Tx, change func(*Scrubbed
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `
-INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
-VALUES ($1, $2, 0, $3, $4, $5) ON CONFLICT (name, generation) DO
-UPDATE SET fold_version = excluded.fold_version, position = excluded.position, failure = excluded.failure`,
-		projections.ScrubPrefix+s.m.name, now.withheld, stateScrub, now.Repaired, string(text))
-	if err != nil {
-		return fmt.Errorf("record a scrub of %s: %w", s.m.name, err)
-	}
-	return nil
+	err = insertRecord(ctx, tx, record{name: projections.ScrubPrefix + s.m.name, version: now.withheld, state: stateScrub,
+		position: eventlog.Position(now.Repaired), failure: string(text)}, replaceRecord)
+	return sqlstore.Wrap(err, "record a scrub of %s", s.m.name)
 }

@@ -324,10 +324,7 @@ func (r *Runner) requestFormat(ctx context.Context, format int, until time.Time)
 			format, until.UnixMicro(), r.cfg.Format-1)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("request data format %d: %w", format, err)
-	}
-	return nil
+	return sqlstore.Wrap(err, "request data format %d", format)
 }
 
 // Upgrade is the state of the upgrade to this release.

@@ -85,16 +85,50 @@ func (v *verifier) verify(ctx context.Context, models []*model, progress func(Pr
 		return err
 	}
 	c := &catchUp{r: v.folder, units: slices.Clone(v.scratch), progress: progress, space: v.space}
+	tables, err := v.compare(ctx, c, 1)
+	for name, all := range tables {
+		res := v.results[name]
+		for _, t := range all {
+			if res.Rows += t.Same; len(t.First) > 0 {
+				res.Difference = &t.First[0]
+			}
+		}
+	}
+	return err
+}
+
+// compare brings the scratch tables to the position of a snapshot of the live ones, and compares both: of each read
+// model all tables, or those up to the first that has most differences, if that is not 0.
+func (v *verifier) compare(ctx context.Context, c *catchUp, most int) (map[string][]projections.TableComparison, error) {
 	if err := v.approach(ctx, c); err != nil {
-		return err
+		return nil, err
 	}
 	if err := v.pin(ctx, c); err != nil {
-		return err
+		return nil, err
 	}
 	for g, cause := range c.failed {
 		v.results[g.model.name].Err = fmt.Errorf("replay: %w", cause)
 	}
-	return v.compare(ctx)
+	tables := map[string][]projections.TableComparison{}
+	for _, p := range v.pairs {
+		name := p.live.model.name
+		if at := p.scratch.position(); at != p.live.position() {
+			v.results[name].Err = fmt.Errorf("the new tables are at position %d, the live ones at %d",
+				at, p.live.position())
+			continue
+		}
+		for _, table := range p.live.version.Tables {
+			t, err := compareTable(ctx, v.moment, v.folder.store.Read(), table, p, most)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.live.tables.Name(table.Name), sqlstore.Classify(err))
+			}
+			tables[name] = append(tables[name], t)
+			if most > 0 && len(t.First) == most {
+				break
+			}
+		}
+	}
+	return tables, nil
 }
 
 // open chooses where the scratch tables are.
@@ -275,23 +309,6 @@ func (v *verifier) hold(ctx context.Context) error {
 			table := p.live.tables.Name(t.Name)
 			if _, err := v.moment.ExecContext(ctx, "SELECT 1 FROM "+table+" LIMIT 0"); err != nil {
 				return fmt.Errorf("hold %s for comparison: %w", table, unreadable(ctx, err))
-			}
-		}
-	}
-	return nil
-}
-
-func (v *verifier) compare(ctx context.Context) error {
-	for _, p := range v.pairs {
-		res := v.results[p.live.model.name]
-		for _, table := range p.live.version.Tables {
-			t, err := compareTable(ctx, v.moment, v.folder.store.Read(), table, p, 1)
-			if err != nil {
-				return fmt.Errorf("compare %s: %w", p.live.tables.Name(table.Name), sqlstore.Classify(err))
-			}
-			if res.Rows += t.Same; len(t.First) > 0 {
-				res.Difference = &t.First[0]
-				break
 			}
 		}
 	}

@@ -4,7 +4,6 @@ package failures
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"letterhead/domain/brand"
@@ -78,10 +77,7 @@ func (m *Model) List(ctx context.Context, f Filter, before uint64, limit int) ([
 		page.After = &Failure{}
 	}
 	all, err := table.Page(ctx, m.Handle(), page)
-	if err != nil {
-		return nil, fmt.Errorf("list crawls that failed: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list crawls that failed")
 }
 
 func fold(rows *projections.Rows[uint64, Failure], e *projections.Event) error {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -192,19 +191,13 @@ func (m *Model) List(ctx context.Context, s Selection, limit int) (all []Report,
 		all, err = sqlstore.AllRows(ctx, q, t.SQL(list), (*Report).scan, args...)
 		return err
 	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("list reports of payment processors: %w", err)
-	}
-	return all, total, nil
+	return all, total, sqlstore.Wrap(err, "list reports of payment processors")
 }
 
 // Get returns the report with an id (processor:event_id), in any state, and reports whether it exists. Errors: as List.
 func (m *Model) Get(ctx context.Context, id string) (r Report, found bool, err error) {
 	found, err = m.one(ctx, r.scan, selectByID, id)
-	if err != nil {
-		err = fmt.Errorf("get report %s: %w", id, err)
-	}
-	return r, found, err
+	return r, found, sqlstore.Wrap(err, "get report %s", id)
 }
 
 // AccountOfPayment returns the account to which a payment of a processor was granted, and "" if no report has granted
@@ -212,10 +205,7 @@ func (m *Model) Get(ctx context.Context, id string) (r Report, found bool, err e
 func (m *Model) AccountOfPayment(ctx context.Context, processor, paymentID string) (accountID string, err error) {
 	_, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&accountID) }, accountOfPay,
 		processor, paymentID)
-	if err != nil {
-		err = fmt.Errorf("find the account of payment %s: %w", paymentID, err)
-	}
-	return accountID, err
+	return accountID, sqlstore.Wrap(err, "find the account of payment %s", paymentID)
 }
 
 // SubscriberOf returns the customer of a processor whose subscription gives or gave an account its plan and has not
@@ -223,10 +213,7 @@ func (m *Model) AccountOfPayment(ctx context.Context, processor, paymentID strin
 func (m *Model) SubscriberOf(ctx context.Context, processor, accountID string) (customer string, err error) {
 	_, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&customer) }, subscriberOf,
 		accountID, processor)
-	if err != nil {
-		err = fmt.Errorf("find the customer of account %s: %w", accountID, err)
-	}
-	return customer, err
+	return customer, sqlstore.Wrap(err, "find the customer of account %s", accountID)
 }
 
 // one scans the only row of a query, and reports whether it has one.

@@ -15,7 +15,6 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
-	"letterhead/projections"
 )
 
 // A past state follows from few entries: the last before it, and those of the events that are rare. The charges between
@@ -89,18 +88,11 @@ func (m *Model) State(ctx context.Context, accountID string, at time.Time) (s St
 
 // rare returns the entries of rare types up to a revision, in the order of the stream.
 func (m *Model) rare(ctx context.Context, accountID string, upTo uint64, types ...string) (all []Entry, err error) {
-	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		s, err := find(ctx, q, t, accountID)
-		if err != nil {
-			return err
-		}
+	err = m.onStream(ctx, accountID, func(s *stream) (err error) {
 		all, err = s.rare(ctx, int64(upTo)+1, types...)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("ledger of account %s: %w", accountID, err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "ledger of account %s", accountID)
 }
 
 // rare returns the entries of rare types before a revision, in the order of the stream.
@@ -172,11 +164,7 @@ func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (s
 	case !errors.Is(err, ErrNotFound):
 		return 0, err
 	}
-	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		s, err := find(ctx, q, t, accountID)
-		if err != nil {
-			return err
-		}
+	err = m.onStream(ctx, accountID, func(s *stream) error {
 		moved := int64(0)
 		for _, typ := range []string{eventschemas.CreditsGranted{}.EventType(),
 			eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(),
@@ -184,7 +172,7 @@ func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (s
 			statement := `SELECT COALESCE(SUM(amount), 0) FROM {entries} WHERE account_no = $1 AND type = '` + typ +
 				`' AND revision > $2 AND revision <= $3`
 			var amount int64
-			if err := q.QueryRowContext(ctx, sqlFor(t, statement), s.no, from,
+			if err := s.q.QueryRowContext(ctx, sqlFor(s.tables, statement), s.no, from,
 				int64(last[0].Revision)).Scan(&amount); err != nil {
 				return err
 			}
@@ -193,10 +181,7 @@ func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (s
 		spent = before + moved - last[0].Balance
 		return nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("credits spent by account %s: %w", accountID, err)
-	}
-	return spent, nil
+	return spent, sqlstore.Wrap(err, "credits spent by account %s", accountID)
 }
 
 // event returns the event that moves credits, as far as books and statements use it.
@@ -263,13 +248,9 @@ func (m *Model) Lookups(ctx context.Context, last Entry, from time.Time) (int64,
 		return 0, err
 	}
 	var charges int64
-	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		s, err := find(ctx, q, t, last.AccountID)
-		if err != nil {
-			return err
-		}
+	err := m.onStream(ctx, last.AccountID, func(s *stream) error {
 		const statement = `SELECT COUNT(*) FROM {entries} WHERE account_no = $1 AND revision > $2 AND revision <= $3 AND type = 'CreditsCharged'`
-		return q.QueryRowContext(ctx, sqlFor(t, statement), s.no, first, int64(last.Revision)).Scan(&charges)
+		return s.q.QueryRowContext(ctx, sqlFor(s.tables, statement), s.no, first, int64(last.Revision)).Scan(&charges)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("look-ups of account %s: %w", last.AccountID, err)

@@ -191,19 +191,13 @@ type Filter struct {
 	revisions *[2]int64 // in place of From and Until: the first one, and the first one after them
 }
 
-// bound replaces From and Until by revisions, which an index has.
-func (m *Model) bound(ctx context.Context, accountID string, f Filter) (Filter, error) {
-	if f.From.IsZero() && f.Until.IsZero() {
+// bound replaces From and Until by revisions, which an index has; with always, also if both are zero. It sets none if
+// there is no such account.
+func (m *Model) bound(ctx context.Context, accountID string, f Filter, always bool) (Filter, error) {
+	if f.From.IsZero() && f.Until.IsZero() && !always {
 		return f, nil
 	}
-	err := m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		s, err := find(ctx, q, t, accountID)
-		if errors.Is(err, ErrNotFound) {
-			return nil // there is nothing to select
-		}
-		if err != nil {
-			return err
-		}
+	err := m.onStream(ctx, accountID, func(s *stream) (err error) {
 		f.revisions = &[2]int64{0, s.head + 1}
 		for i, limit := range []time.Time{f.From, f.Until} {
 			if limit.IsZero() {
@@ -216,6 +210,9 @@ func (m *Model) bound(ctx context.Context, accountID string, f Filter) (Filter, 
 		}
 		return nil
 	})
+	if errors.Is(err, ErrNotFound) {
+		return f, nil // there is nothing to select
+	}
 	return f, err
 }
 
@@ -313,7 +310,7 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 		from := f.FromRevision
 		if after != nil {
 			from = after.Revision + 1
-		} else if f, err = m.bound(ctx, accountID, f); err != nil {
+		} else if f, err = m.bound(ctx, accountID, f, false); err != nil {
 			return nil, err
 		}
 		return m.page(ctx, accountID, f, from, limit)
@@ -342,7 +339,7 @@ func (m *Model) page(ctx context.Context, accountID string, f Filter, from uint6
 // Last returns the revision of the earliest of the last n selected entries of an account; f.FromRevision and f.Limit
 // do not count. Errors: ErrNotFound if there is none, and as Entries.
 func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (revision uint64, err error) {
-	if f, err = m.bound(ctx, accountID, f); err != nil {
+	if f, err = m.bound(ctx, accountID, f, false); err != nil {
 		return 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
 	}
 	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
@@ -361,10 +358,7 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 		revision = uint64(first.Int64)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
-	}
-	return revision, nil
+	return revision, sqlstore.Wrap(err, "ledger of account %s", accountID)
 }
 
 // Latest returns the last n selected entries of an account, the newest first; f.FromRevision and f.Limit do not count.
@@ -409,23 +403,10 @@ func (m *Model) Latest(ctx context.Context, accountID string, f Filter,
 // span sets the revisions that Latest looks at; the first one that the filter selects is floor. They are nil if there
 // is no such account.
 func (m *Model) span(ctx context.Context, accountID string, f Filter) (_ Filter, floor int64, err error) {
-	if f, err = m.bound(ctx, accountID, f); err != nil {
-		return f, 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
+	if f, err = m.bound(ctx, accountID, f, true); err != nil || f.revisions == nil {
+		return f, 0, sqlstore.Wrap(err, "ledger of account %s", accountID)
 	}
 	f.From, f.Until = time.Time{}, time.Time{} // which are revisions now
-	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		s, err := find(ctx, q, t, accountID)
-		if errors.Is(err, ErrNotFound) {
-			return nil
-		}
-		if err == nil && f.revisions == nil {
-			f.revisions = &[2]int64{0, s.head + 1}
-		}
-		return err
-	})
-	if err != nil || f.revisions == nil {
-		return f, 0, err
-	}
 	floor = f.revisions[0]
 	if f.BeforeRevision != 0 {
 		f.revisions[1] = min(f.revisions[1], int64(f.BeforeRevision))

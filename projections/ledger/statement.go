@@ -29,11 +29,7 @@ GROUP BY 1, 2, 3`
 // AsOf returns the last entry of an account that occurred at or before the given time: its Balance is the account's
 // balance then. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (e Entry, err error) {
-	err = m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		s, err := find(ctx, q, t, accountID)
-		if err != nil {
-			return err
-		}
+	err = m.onStream(ctx, accountID, func(s *stream) error {
 		next, err := s.search(ctx,
 			func(occurred time.Time, _ uint64) bool { return occurred.UnixMicro() > at.UnixMicro() })
 		if err != nil {
@@ -48,11 +44,8 @@ func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (e Ent
 		}
 		return err
 	})
-	if err != nil {
-		return Entry{}, fmt.Errorf("ledger of account %s as of %s: %w", accountID,
-			at.UTC().Format(time.RFC3339Nano), err)
-	}
-	return e, nil
+	return e, sqlstore.Wrap(err, "ledger of account %s as of %s", accountID,
+		at.UTC().Format(time.RFC3339Nano))
 }
 
 // Statement returns the statement of an account for a month, given by its beginning. Errors: ErrNotFound,
@@ -98,10 +91,7 @@ func (m *Model) statement(ctx context.Context, accountID string,
 		st, err = sheet.Statement(now, ended != nil && ended.Closed())
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("statement of account %s for %s: %w", accountID, month.Format(books.MonthLayout), err)
-	}
-	return st, nil
+	return st, sqlstore.Wrap(err, "statement of account %s for %s", accountID, month.Format(books.MonthLayout))
 }
 
 // Periods returns the months that have ended in the books. Errors: projections.ErrNotReady,
@@ -111,10 +101,7 @@ func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
 		ended, err = readPeriods(ctx, q, t, time.Time{})
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("months of the books: %w", err)
-	}
-	return ended, nil
+	return ended, sqlstore.Wrap(err, "months of the books")
 }
 
 // readPeriods returns the months that had ended before a moment, or until now if it is zero.
@@ -149,6 +136,17 @@ type stream struct {
 	no     int64 // of the account
 	keys   []byte
 	head   int64 // last revision
+}
+
+// onStream calls do with the entries of an account in the live tables, as Handle.Read does. Errors: ErrNotFound.
+func (m *Model) onStream(ctx context.Context, accountID string, do func(s *stream) error) error {
+	return m.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
+		s, err := find(ctx, q, t, accountID)
+		if err != nil {
+			return err
+		}
+		return do(s)
+	})
 }
 
 func find(ctx context.Context, q projections.Queryer, t *projections.Tables, accountID string) (*stream, error) {

@@ -6,7 +6,6 @@ package notices
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -162,52 +161,39 @@ type Due struct {
 // Due returns at most limit deliveries (no more than MaxPage) that are due at a time, longest due first, by account.
 // Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Due(ctx context.Context, now time.Time, limit int) ([]Due, error) {
-	var found []delivery
-	accounts := map[string]watch{}
+	var all []Due
 	// One state of the database has both, so that events after a delivery's state are noticed.
 	err := m.Handle().Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
-		found = nil // drops rows of an earlier attempt
+		all = nil // drops rows of an earlier attempt
+		var found []delivery
 		const due = "WHERE state = 'open' AND kind <> '' AND next_at <= $1 ORDER BY next_at, account, notice, destination LIMIT $2"
 		if err := deliveries.Each(ctx, q, t, func(_ key, d delivery) { found = append(found, d) }, due, now.UnixMicro(),
 			min(max(limit, 0), MaxPage)); err != nil {
 			return err
 		}
+		at := map[string]int{}
 		for _, d := range found {
-			if _, known := accounts[d.account]; known {
-				continue
+			i, known := at[d.account]
+			if !known {
+				i = len(all)
+				at[d.account] = i
+				all = append(all, Due{AccountID: d.account})
+				set := func(_ string, w watch) { all[i].Watch, all[i].Events = w.Watch, w.events }
+				if err := watches.Each(ctx, q, t, set, "WHERE account = $1", d.account); err != nil {
+					return err
+				}
 			}
-			if err := watches.Each(ctx, q, t, func(id string, w watch) { accounts[id] = w }, "WHERE account = $1",
-				d.account); err != nil {
-				return err
-			}
+			all[i].Deliveries = append(all[i].Deliveries, d.Delivery)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list due notices: %w", err)
-	}
-	var all []Due
-	at := map[string]int{}
-	for _, d := range found {
-		i, known := at[d.account]
-		if !known {
-			i = len(all)
-			at[d.account] = i
-			w := accounts[d.account]
-			all = append(all, Due{AccountID: d.account, Watch: w.Watch, Events: w.events})
-		}
-		all[i].Deliveries = append(all[i].Deliveries, d.Delivery)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list due notices")
 }
 
 // Get returns the settings of an account; zero if there are none. Errors: as Due.
 func (m *Model) Get(ctx context.Context, accountID string) (eventschemas.NoticesSet, error) {
 	w, _, err := watches.Get(ctx, m.Handle(), accountID)
-	if err != nil {
-		return eventschemas.NoticesSet{}, fmt.Errorf("get the settings of notices of account %s: %w", accountID, err)
-	}
-	return w.Settings, nil
+	return w.Settings, sqlstore.Wrap(err, "get the settings of notices of account %s", accountID)
 }
 
 // Latest returns the last deliveries of an account, at most limit (no more than MaxPage), the newest notice first.
@@ -216,14 +202,11 @@ func (m *Model) Latest(ctx context.Context, accountID string, limit int) ([]noti
 	rows, err := deliveries.List(ctx, m.Handle(),
 		"WHERE account = $1 AND kind <> '' ORDER BY raised_at DESC, notice, destination LIMIT $2",
 		accountID, min(max(limit, 0), MaxPage))
-	if err != nil {
-		return nil, fmt.Errorf("list the notices of account %s: %w", accountID, err)
-	}
 	all := make([]notices.Delivery, len(rows))
 	for i := range rows {
 		all[i] = rows[i].Delivery
 	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list the notices of account %s", accountID)
 }
 
 // Find returns the deliveries of a notice of an account, none if there is no such notice, and the number of events of
@@ -240,10 +223,7 @@ func (m *Model) Find(ctx context.Context, accountID, noticeID string) ([]notices
 		}
 		return watches.Each(ctx, q, t, func(_ string, w watch) { events = w.events }, "WHERE account = $1", accountID)
 	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("get notice %s of account %s: %w", noticeID, accountID, err)
-	}
-	return found, events, nil
+	return found, events, sqlstore.Wrap(err, "get notice %s of account %s", noticeID, accountID)
 }
 
 // Counts returns the numbers of deliveries that are open and dead-lettered. Errors: as Due.
@@ -261,10 +241,7 @@ func (m *Model) Counts(ctx context.Context) (map[string]int64, error) {
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("count notices: %w", err)
-	}
-	return counts, nil
+	return counts, sqlstore.Wrap(err, "count notices")
 }
 
 type fold struct {

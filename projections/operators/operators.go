@@ -124,10 +124,8 @@ func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte) (*Token, err
 // Get returns the token with an id, revoked or not. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable,
 // ctx.Err().
 func (m *Model) Get(ctx context.Context, id string) (t Token, found bool, err error) {
-	if t, found, err = table.Get(ctx, m.Handle(), id); err != nil {
-		err = fmt.Errorf("get token %s: %w", id, err)
-	}
-	return t, found, err
+	t, found, err = table.Get(ctx, m.Handle(), id)
+	return t, found, sqlstore.Wrap(err, "get token %s", id)
 }
 
 // Selection selects tokens. Empty fields select all.
@@ -167,10 +165,7 @@ func (m *Model) List(ctx context.Context, s Selection, limit int) ([]Token, erro
 	all, err := table.List(ctx, m.Handle(),
 		fmt.Sprintf("WHERE %s ORDER BY issued_at DESC, id DESC LIMIT %d", strings.Join(where, " AND "), max(limit, 0)),
 		args...)
-	if err != nil {
-		return nil, fmt.Errorf("list tokens: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list tokens")
 }
 
 // revoked returns the token that an event revokes.

@@ -249,10 +249,7 @@ func (m *Model) List(ctx context.Context, s Selection, after *Payment, limit int
 		page.AfterKey, page.After = key{after.AccountID, after.ID}, after
 	}
 	all, err := payments.Page(ctx, m.Handle(), page)
-	if err != nil {
-		return nil, fmt.Errorf("list payments: %w", err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list payments")
 }
 
 type fold struct {

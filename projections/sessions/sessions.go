@@ -98,10 +98,7 @@ func (m *Model) List(ctx context.Context, accountID string, at time.Time) ([]sig
 			"WHERE account = $1 AND expires_at > $2 ORDER BY started_at, id LIMIT $3", accountID, at.UnixMicro(),
 			signin.MaxSessions)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the sessions of account %s: %w", accountID, err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list the sessions of account %s", accountID)
 }
 
 // fold keeps the rows of an account together, because one event may end all of them.

@@ -109,14 +109,11 @@ func (m *Model) Period(ctx context.Context, accountID string, from, until time.T
 		p.Keys, err = sqlstore.AllRows(ctx, q, t.SQL(selectKeys), (*Key).scan, accountID, first, end, MaxKeys+1)
 		return err
 	})
-	if err != nil {
-		return Period{}, fmt.Errorf("usage of account %s from %s to %s: %w", accountID,
-			from.UTC().Format(time.DateOnly), until.UTC().Format(time.DateOnly), err)
-	}
 	if p.More = len(p.Keys) > MaxKeys; p.More {
 		p.Keys = p.Keys[:MaxKeys]
 	}
-	return p, nil
+	return p, sqlstore.Wrap(err, "usage of account %s from %s to %s", accountID,
+		from.UTC().Format(time.DateOnly), until.UTC().Format(time.DateOnly))
 }
 
 func (d *Day) scan(row projections.Scanner) error {

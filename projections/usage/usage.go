@@ -78,20 +78,14 @@ func New(store *sqlstore.Store, log eventlog.Log) *Model {
 // sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, accountID, month string) (Counts, error) {
 	c, _, err := table.Get(ctx, m.Handle(), key{accountID, month})
-	if err != nil {
-		return Counts{}, fmt.Errorf("usage of account %s in %s: %w", accountID, month, err)
-	}
 	c.Month = month
-	return c, nil
+	return c, sqlstore.Wrap(err, "usage of account %s in %s", accountID, month)
 }
 
 // List returns the months in which an account used anything, latest first, at most MaxMonths. Errors: as Get.
 func (m *Model) List(ctx context.Context, accountID string) ([]Counts, error) {
 	all, err := table.List(ctx, m.Handle(), "WHERE account = $1 ORDER BY month DESC LIMIT $2", accountID, MaxMonths)
-	if err != nil {
-		return nil, fmt.Errorf("usage of account %s: %w", accountID, err)
-	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "usage of account %s", accountID)
 }
 
 // key is a row's primary key.

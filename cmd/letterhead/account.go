@@ -22,8 +22,7 @@ import (
 )
 
 func accountCreate(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "create", Short: "Create an account with a secret and a publishable key",
-		Args: exactArgs()}
+	c := command("create", "Create an account with a secret and a publishable key")
 	c.Flags().String("name", "", "name of the account's holder")
 	c.Flags().String("plan", string(plan.Free), "free, starter, growth or custom")
 	return show(e, c, "POST", "/admin/accounts", func(_ *client, created operations.NewAccount) error {
@@ -44,7 +43,7 @@ func accountCreate(e *environment) *cobra.Command {
 }
 
 func accountShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID")}
+	c := command("show ID", "Show an account")
 	asOfFlag(c)
 	asJSON := jsonFlag(c)
 	return act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a adminapi.Account) error {
@@ -90,7 +89,7 @@ func (e *environment) printPast(a *adminapi.Account) error {
 }
 
 func accountList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs()}
+	c := command("list", "List accounts")
 	c.Flags().String("name", "", "only accounts whose name has words that begin with these, or by the beginning of an id")
 	named(c, "name", "q")
 	c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
@@ -136,15 +135,14 @@ func used(a *adminapi.Account) string {
 }
 
 func accountPlan(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "plan ID PLAN", Short: "Move an account to another plan immediately",
-		Args: exactArgs("ID", "PLAN")}
+	c := command("plan ID PLAN", "Move an account to another plan immediately")
 	return act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done decided) error {
 		return done.print(e, "plan "+x.args[1])
 	})
 }
 
 func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
-	c := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs("ID")}
+	c := command(verb+" ID", short)
 	if verb == "suspend" {
 		c.Flags().String("reason", "", "why; kept forever, so name no person")
 	}
@@ -153,8 +151,7 @@ func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
 }
 
 func accountNote(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account",
-		Args: exactArgs("ID", "TEXT")}
+	c := command("note ID TEXT", "Add a note for operators to an account")
 	return act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
 		return e.printf("account %s: note added\n", done.Account)
 	})
@@ -174,8 +171,8 @@ func (d decided) print(e *environment, what string) error {
 }
 
 func accountLoginLink(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the dashboard of an account",
-		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink}}
+	c := command("login-link", "Print a link to sign in to the dashboard of an account")
+	c.Annotations = map[string]string{ifUnanswered: anotherLink}
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("person", signin.Owner, "id of the person, if several sign in to the account; not a name or an "+
 		"address, because events keep it forever")
@@ -195,8 +192,7 @@ func printLink(e *environment, link operations.LoginLink, lifetime time.Duration
 }
 
 func accountSignOut(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "sign-out ID", Short: "Sign the people of an account out of its dashboard",
-		Args: exactArgs("ID")}
+	c := command("sign-out ID", "Sign the people of an account out of its dashboard")
 	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
 	return act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done decided) error {
 		note := ""
@@ -209,10 +205,7 @@ func accountSignOut(e *environment) *cobra.Command {
 }
 
 func accountSignInEmail(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "sign-in-email ID", Short: "Show or set the e-mail addresses for sign-in links of an account",
-		Args: exactArgs("ID"),
-	}
+	c := command("sign-in-email ID", "Show or set the e-mail addresses for sign-in links of an account")
 	address := c.Flags().String("email", "", "e-mail address of the person")
 	c.Flags().String("person", signin.Owner,
 		"id of the person whose address is set; not a name or an address, because "+

@@ -24,10 +24,8 @@ type archiveOptions struct {
 }
 
 func archiveCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "archive --before DATE --to FILE.jsonl.zst",
-		Short: "Move old crawls of domains that never became brands out of the log", Args: exactArgs(),
-	}
+	c := command("archive --before DATE --to FILE.jsonl.zst",
+		"Move old crawls of domains that never became brands out of the log")
 	var o archiveOptions
 	var before string
 	flags := c.Flags()
@@ -121,10 +119,7 @@ func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOpti
 }
 
 func migrateCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "migrate --to esdb://…", Short: "Move from the data folder to EventStoreDB, PostgreSQL and a bucket",
-		Args: exactArgs(),
-	}
+	c := command("migrate --to esdb://…", "Move from the data folder to EventStoreDB, PostgreSQL and a bucket")
 	var m node.Migration
 	var asJSON bool
 	var before string

@@ -18,11 +18,7 @@ import (
 )
 
 func backupCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "backup FOLDER | URL",
-		Short: "Copy events, names and images to a folder or a bucket, even while the server runs",
-		Args:  exactArgs("FOLDER"),
-	}
+	c := command("backup FOLDER | URL", "Copy events, names and images to a folder or a bucket, even while the server runs")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		to, err := backupPlace(args[0])
@@ -42,10 +38,7 @@ func backupCommand(e *environment) *cobra.Command {
 				for _, id := range sum.DamagedAssets {
 					fmt.Fprintf(e.stderr, "warning: the image %s is damaged in the asset store and is not in the backup; the next crawl of its brand replaces it\n", id)
 				}
-				if *asJSON {
-					return printJSON(e.stdout, sum)
-				}
-				return e.printf(
+				return e.print(*asJSON, sum,
 					"backup of %d events up to position %d, %d names (new: %d events, %d images) in %s\n%s\n",
 					sum.Events, sum.Position, sum.Names, sum.NewEvents+sum.Adopted, sum.NewAssets,
 					time.Since(began).Round(time.Millisecond), sum.Place)
@@ -170,10 +163,7 @@ func (m *meter) rate(g gauge, passed time.Duration) string {
 const maxErasedList = 64 << 20
 
 func restoreCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "restore FOLDER | URL", Short: "Fill an empty data folder, or empty services, from a backup",
-		Args: exactArgs("FOLDER"),
-	}
+	c := command("restore FOLDER | URL", "Fill an empty data folder, or empty services, from a backup")
 	flags := c.Flags()
 	withoutHolders := flags.Bool("without-holders", false, "leave out the names of account holders and keys")
 	erased := flags.String("erased", "", "file with ids, one per line, whose names are left out")
@@ -209,10 +199,7 @@ func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, fro
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return printJSON(e.stdout, out)
-	}
-	return e.printf(
+	return e.print(asJSON, out,
 		"restored %d events (%d were there), %d names, %d images in %s; every chain holds: %d account(s), %d events\n",
 		out.Events, out.Present, out.Names, out.Assets, time.Since(began).Round(time.Millisecond),
 		out.Accounts, out.ChainEvents)

@@ -23,8 +23,8 @@ import (
 )
 
 func billingCheckout(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "checkout", Short: "Create a page on which an account pays", Args: exactArgs(),
-		Annotations: map[string]string{appendsNothing: "true"}}
+	c := command("checkout", "Create a page on which an account pays")
+	c.Annotations = map[string]string{appendsNothing: "true"}
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("pack", "", "name of a pack")
 	c.Flags().String("price", "", "id of a price")
@@ -80,7 +80,7 @@ func (x *client) report() (string, error) {
 }
 
 func billingInboxShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show an event of the payment processor", Args: exactArgs("ID")}
+	c := command("show ID", "Show an event of the payment processor")
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		id, err := x.report()
 		if err != nil {
@@ -103,8 +103,8 @@ func billingInboxShow(e *environment) *cobra.Command {
 const seeInbox = `: run "letterhead billing inbox" to see`
 
 func billingInboxReplay(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "replay [ID]", Short: "Apply events of the inbox after their causes were removed",
-		Args: atMostOneArg("ID"), Annotations: map[string]string{ifUnanswered: seeInbox}}
+	c := command("replay [ID]", "Apply events of the inbox after their causes were removed")
+	c.Annotations = map[string]string{ifUnanswered: seeInbox}
 	all := c.Flags().Bool("all", false, "all events of the inbox")
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
 		if *all == (len(x.args) == 1) {
@@ -134,8 +134,8 @@ func billingInboxReplay(e *environment) *cobra.Command {
 }
 
 func billingInboxDismiss(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "dismiss ID", Short: "Remove an event from the inbox without applying it",
-		Args: exactArgs("ID"), Annotations: map[string]string{ifUnanswered: seeInbox}}
+	c := command("dismiss ID", "Remove an event from the inbox without applying it")
+	c.Annotations = map[string]string{ifUnanswered: seeInbox}
 	reason := c.Flags().String("reason", "operator", "why it is not needed")
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
 		id, err := x.report()
@@ -153,8 +153,7 @@ func billingInboxDismiss(e *environment) *cobra.Command {
 }
 
 func billingLink(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "link", Short: "Link a customer or a payment of the payment processor to an account",
-		Args: exactArgs()}
+	c := command("link", "Link a customer or a payment of the payment processor to an account")
 	c.Flags().String("customer", "", "id of the customer, such as cus_1")
 	c.Flags().String("payment", "", "id of a payment that was granted by hand, such as pi_1")
 	named(c, "payment", "payment_id")
@@ -169,21 +168,8 @@ func billingLink(e *environment) *cobra.Command {
 	})
 }
 
-// atMostOneArg accepts one argument or none.
-func atMostOneArg(name string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return exactArgs(name)(c, args)
-		}
-		return nil
-	}
-}
-
 func billingReconcile(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "reconcile FILE.csv", Short: "Compare a payment processor's balance export with the ledger",
-		Args: exactArgs("FILE"),
-	}
+	c := command("reconcile FILE.csv", "Compare a payment processor's balance export with the ledger")
 	from := c.Flags().String("from", "", "start of the range")
 	to := c.Flags().String("to", "", "end of the range, inclusive")
 	record := c.Flags().Bool("record-fees", false, "record the fees that are missing from the ledger")

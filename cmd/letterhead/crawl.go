@@ -179,8 +179,7 @@ func writeWhole(name string, write func(io.Writer) error) error {
 const maxListFile = 4 << 20
 
 func warmCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "warm [FILE]", Short: "Crawl a list of domains in the background, or show its progress",
-		Args: cobra.MaximumNArgs(1)}
+	c := command("warm [FILE]", "Crawl a list of domains in the background, or show its progress")
 	asJSON := jsonFlag(c)
 	cancel := c.Flags().Bool("cancel", false, "request no further crawls for the list")
 	c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -18,7 +18,7 @@ import (
 )
 
 func creditsGrant(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "grant", Short: "Add credits; a payment id can be used only once", Args: exactArgs()}
+	c := command("grant", "Add credits; a payment id can be used only once")
 	c.Flags().String("account", "", "account id")
 	amount := c.Flags().Int64("amount", 0, "credits to add")
 	named(c, "amount", "credits")
@@ -36,7 +36,7 @@ func creditsGrant(e *environment) *cobra.Command {
 }
 
 func creditsRefund(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "refund", Short: "Take back credits of a refunded payment", Args: exactArgs()}
+	c := command("refund", "Take back credits of a refunded payment")
 	c.Flags().String("account", "", "account id")
 	paymentID := c.Flags().String("payment-id", "", "reference of the payment")
 	amount := c.Flags().Int64("amount", 0, "credits to take back (default: all that are left of the payment)")
@@ -77,8 +77,7 @@ func creditsRefund(e *environment) *cobra.Command {
 }
 
 func creditsReverse(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "reverse", Short: "Reverse what one request was charged, within 24 hours",
-		Args: exactArgs()}
+	c := command("reverse", "Reverse what one request was charged, within 24 hours")
 	c.Flags().String("account", "", "account id")
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
 	c.Flags().String("reason", "", "why; kept forever, so name no person")
@@ -113,7 +112,7 @@ func (m moved) print(e *environment, asJSON bool, what string) error {
 }
 
 func paymentList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List payments", Args: exactArgs()}
+	c := command("list", "List payments")
 	account := c.Flags().String("account", "", "only payments of this account")
 	c.Flags().String("kind", "", "only payments of this kind of grant, such as topup")
 	c.Flags().String("state", "", "only payments in this state: paid, partly_refunded or refunded")
@@ -143,7 +142,7 @@ func paymentList(e *environment) *cobra.Command {
 }
 
 func paymentShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show a payment, its refunds and its fees", Args: exactArgs("ID")}
+	c := command("show ID", "Show a payment, its refunds and its fees")
 	c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
 	return show(e, c, "GET", "/admin/payments/{ID}", func(_ *client, p payments.Payment) error {
 		return printPayment(e.stdout, &p)
@@ -151,7 +150,7 @@ func paymentShow(e *environment) *cobra.Command {
 }
 
 func paymentFee(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "fee PAYMENT", Short: "Record a fee of the payment processor", Args: exactArgs("PAYMENT")}
+	c := command("fee PAYMENT", "Record a fee of the payment processor")
 	c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
 	c.Flags().Int64("money", 0, "the fee in minor units (cents)")
 	c.Flags().String("currency", "", "ISO 4217 code of the balance at the processor (default: the currency of the "+

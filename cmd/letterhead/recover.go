@@ -29,7 +29,7 @@ func (o acceptOptions) args() []string {
 }
 
 func acceptLossCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "accept-loss", Short: "Continue without events that the log has lost", Args: exactArgs()}
+	c := command("accept-loss", "Continue without events that the log has lost")
 	var o acceptOptions
 	flags := c.Flags()
 	flags.StringVar(&o.reason, "reason", "", "reason to record in the event")
@@ -80,10 +80,7 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 		return err
 	}
 	if acceptance == nil {
-		if o.json {
-			return printJSON(e.stdout, map[string]any{"lost": false})
-		}
-		return e.printf("nothing is missing: the event log contains every known event\n")
+		return e.print(o.json, map[string]any{"lost": false}, "nothing is missing: the event log contains every known event\n")
 	}
 	if !o.yes {
 		for _, w := range acceptance.Witnesses() {
@@ -97,17 +94,15 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return printJSON(e.stdout, struct {
-			Lost bool `json:"lost"`
-			loss.Accepted
-		}{true, out})
-	}
+	object := struct {
+		Lost bool `json:"lost"`
+		loss.Accepted
+	}{true, out}
 	next := "start the service: it rebuilds"
 	if n.Config.Shared() {
 		next = "running nodes restart by themselves and rebuild"
 	}
-	return e.printf("accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from the remaining events\n",
+	return e.print(o.json, object, "accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from the remaining events\n",
 		out.Head, out.EventID, out.Position, next)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -130,10 +131,25 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 		cmd.CommandPath()+" --help")}
 }
 
-// exactArgs accepts exactly as many arguments as it has names.
+// command returns a command that takes the arguments that its usage line names before its flags and alternatives. Those
+// in brackets are optional.
+func command(use, short string) *cobra.Command {
+	words := strings.Fields(use)[1:]
+	end := slices.IndexFunc(words, func(word string) bool { return word == "|" || strings.HasPrefix(word, "--") })
+	if end < 0 {
+		end = len(words)
+	}
+	return &cobra.Command{Use: use, Short: short, Args: exactArgs(words[:end]...)}
+}
+
+// exactArgs accepts as many arguments as it has names, or fewer if some are in brackets.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == len(names) {
+		optional := 0
+		for _, name := range names {
+			optional += strings.Count(name, "[")
+		}
+		if len(args) <= len(names) && len(args) >= len(names)-optional {
 			return nil
 		}
 		return usageError{fmt.Errorf("%s takes %d argument(s) %v, not %d; see %q", cmd.CommandPath(), len(names), names,
@@ -233,6 +249,14 @@ func (e *environment) forward(ctx context.Context, folder string, args []string,
 func (e *environment) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(e.stdout, format, args...)
 	return err
+}
+
+// print prints a result: an object as one line of JSON, or a text.
+func (e *environment) print(asJSON bool, object any, format string, args ...any) error {
+	if asJSON {
+		return printJSON(e.stdout, object)
+	}
+	return e.printf(format, args...)
 }
 
 // printJSON prints a value as one line of JSON.

@@ -11,9 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"letterhead/internal/config"
 	"letterhead/node"
-	"letterhead/node/datafolder"
 	"letterhead/workers/loss"
 )
 
@@ -45,33 +43,19 @@ func (e *environment) acceptLoss(ctx context.Context, o acceptOptions) error {
 			errors.New("a server uses this folder, so it found no loss when it started; stop it to check again"),
 		}
 	}
-	cfg, err := e.config()
-	if err != nil {
-		return err
-	}
-	if cfg.Shared() { // the data is not in the folder, which a node that waits for the acceptance may hold
-		return e.acceptLossOf(ctx, cfg, nil, o)
-	}
-	lock, err := datafolder.Acquire(cfg.Data, datafolder.MustExist, version)
-	if errors.Is(err, datafolder.ErrInUse) {
-		return e.forward(ctx, cfg.Data, o.args(), e.stdout)
-	}
-	if err != nil {
-		return err
-	}
-	if err := datafolder.CheckRestored(cfg.Data); err != nil {
-		return errors.Join(err, lock.Release())
-	}
-	return e.acceptLossOf(ctx, cfg, lock, o)
-}
-
-func (e *environment) acceptLossOf(ctx context.Context, cfg config.Config, lock *datafolder.Lock,
-	o acceptOptions) error {
-	n, err := node.OpenDatabase(ctx, cfg, lock, e.options(node.ToWrite))
-	if err != nil {
-		return err
-	}
-	return errors.Join(e.acceptLossIn(ctx, n, o), n.Close())
+	accept := func(n *node.Node) error { return e.acceptLossIn(ctx, n, o) }
+	forward := func(folder string) error { return e.forward(ctx, folder, o.args(), e.stdout) }
+	return e.on(node.ToWrite, restored(node.OpenDatabase), accept, forward, func(c node.Command) error {
+		if !c.Settings.Shared() {
+			return c.Do(ctx)
+		}
+		// The data is not in the folder, which a node that waits for the acceptance may hold.
+		n, err := node.OpenDatabase(ctx, c.Settings, nil, c.Options)
+		if err != nil {
+			return err
+		}
+		return errors.Join(accept(n), n.Close())
+	})
 }
 
 func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOptions) error {

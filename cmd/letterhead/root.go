@@ -17,6 +17,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/node"
 	"letterhead/node/admin"
+	"letterhead/node/datafolder"
 )
 
 // environment is where a command line runs: in its own process, or in a server that received it on its admin socket.
@@ -201,19 +202,21 @@ func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error 
 // opens.
 func (e *environment) onNode(ctx context.Context, args []string, use node.Use, open node.Opener,
 	run func(*node.Node) error) error {
-	if e.node != nil {
-		return run(e.node)
-	}
-	cfg, err := e.config()
-	if err != nil {
-		return err
-	}
-	return e.command(ctx, cfg, args, use, open, run).Do(ctx)
+	return e.on(use, open, run, func(folder string) error { return e.forward(ctx, folder, args, e.stdout) },
+		func(c node.Command) error { return c.Do(ctx) })
 }
 
 // onStores is onNode for heavy work that only reads; see node.Command.DoReadOnly.
 func (e *environment) onStores(ctx context.Context, args []string, apart func(config.Config) bool, open node.Opener,
 	run func(*node.Node) error) error {
+	return e.on(node.ToRead, open, run, func(folder string) error { return e.forward(ctx, folder, args, e.stdout) },
+		func(c node.Command) error { return c.DoReadOnly(ctx, apart) })
+}
+
+// on runs a command inside the server that this is. Elsewhere do runs it, on a node that open opens or by what forward
+// sends to the server that holds the data folder.
+func (e *environment) on(use node.Use, open node.Opener, run func(*node.Node) error,
+	forward func(folder string) error, do func(node.Command) error) error {
 	if e.node != nil {
 		return run(e.node)
 	}
@@ -221,14 +224,17 @@ func (e *environment) onStores(ctx context.Context, args []string, apart func(co
 	if err != nil {
 		return err
 	}
-	return e.command(ctx, cfg, args, node.ToRead, open, run).DoReadOnly(ctx, apart)
+	return do(node.Command{Settings: cfg, Options: e.options(use), Open: open, Run: run,
+		Forward: func() error { return forward(cfg.Data) }})
 }
 
-func (e *environment) command(ctx context.Context, cfg config.Config, args []string, use node.Use, open node.Opener,
-	run func(*node.Node) error) node.Command {
-	return node.Command{
-		Settings: cfg, Options: e.options(use), Open: open, Run: run,
-		Forward: func() error { return e.forward(ctx, cfg.Data, args, e.stdout) },
+// restored is open for a folder that a restore may have left unfinished.
+func restored(open node.Opener) node.Opener {
+	return func(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o node.Options) (*node.Node, error) {
+		if err := datafolder.CheckRestored(cfg.Data); err != nil {
+			return nil, errors.Join(err, lock.Release())
+		}
+		return open(ctx, cfg, lock, o)
 	}
 }
 

@@ -214,13 +214,6 @@ func (x *exchange) confirmed(err error) error {
 	return nil
 }
 
-// decision is the answer to a change of an account.
-type decision struct {
-	Account  string `json:"account"`
-	Balance  int64  `json:"balance"`
-	Repeated bool   `json:"repeated"` // nothing had to be changed
-}
-
 // enforced waits until API requests follow a decision about an account, and answers.
 func (x *exchange) enforced(id string, done commands.Done, err error) error {
 	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
@@ -229,7 +222,7 @@ func (x *exchange) enforced(id string, done commands.Done, err error) error {
 	if unseen := x.api.Operations.Reads.AwaitKeys(x.ctx, done.Position); unseen != nil {
 		err = errors.Join(err, commands.ErrNotSeen, unseen)
 	}
-	return x.reply(decision{id, done.Balance, done.Repeated}, x.confirmed(err))
+	return x.reply(changeOf(id, done), x.confirmed(err))
 }
 
 func (x *exchange) changePlan(id string, in struct {
@@ -267,7 +260,7 @@ func (x *exchange) noteAccount(id string, in struct {
 		return err
 	}
 	done, err := x.api.Writer.Note(x.ctx, commands.NoteAccount{Request: x.by(), AccountID: id, Text: in.Text})
-	return x.reply(decision{id, done.Balance, done.Repeated}, err)
+	return x.reply(changeOf(id, done), err)
 }
 
 func (x *exchange) reinstateAccount(id string) error {

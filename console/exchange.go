@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"letterhead/adminapi"
 	"letterhead/internal/web"
 )
 
@@ -31,13 +31,8 @@ type exchange struct {
 
 // operator is the owner of a token, as the API answers it.
 type operator struct {
-	Token struct {
-		ID        string    `json:"id"`
-		Name      string    `json:"name"`
-		Scope     string    `json:"scope"`
-		ExpiresAt time.Time `json:"expires_at"`
-	} `json:"token"`
-	Permissions []string `json:"permissions"`
+	Token       adminapi.Token `json:"token"`
+	Permissions []string       `json:"permissions"`
 }
 
 // May reports whether the operator has a permission of the API.

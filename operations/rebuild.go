@@ -44,13 +44,16 @@ func (r *Rebuilt) Object() map[string]any {
 
 // Rebuild is a rebuild that a request has begun.
 type Rebuild struct {
-	StartedAt        time.Time
-	FinishedAt       time.Time // zero while it runs
-	Step             string    // rebuild, compare or switch
-	Events           int64     // that the step has read
-	Position, Target eventlog.Position
-	Error            string
-	Rebuilt          *Rebuilt // nil without new tables
+	Name       string            `json:"name"`
+	Running    bool              `json:"running"`
+	StartedAt  time.Time         `json:"started_at"`
+	FinishedAt time.Time         `json:"finished_at,omitzero"` // zero while it runs
+	Step       string            `json:"step"`                 // rebuild, compare or switch
+	Events     int64             `json:"events"`               // that the step has read
+	Position   eventlog.Position `json:"position"`
+	Target     eventlog.Position `json:"target"`
+	Error      string            `json:"error,omitempty"`
+	Report     map[string]any    `json:"report,omitempty"` // as Rebuilt.Object; nil without new tables
 }
 
 // Models are the use cases of the read models and the search index.
@@ -133,7 +136,7 @@ type rebuilds struct {
 func (r *rebuilds) begin(name string, rebuild Rebuild) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last := r.last[name]; last != nil && last.FinishedAt.IsZero() {
+	if last := r.last[name]; last != nil && last.Running {
 		return false
 	}
 	if r.last == nil {
@@ -155,7 +158,7 @@ func (o *Models) Start(name string) error {
 	if name != search.Name && !slices.Contains(o.Runner.Names(), name) {
 		return fmt.Errorf("%s: %w", name, engine.ErrUnknown)
 	}
-	if !o.rebuilds.begin(name, Rebuild{StartedAt: o.Now()}) {
+	if !o.rebuilds.begin(name, Rebuild{Name: name, Running: true, StartedAt: o.Now().UTC()}) {
 		return fmt.Errorf("%s: %w", name, engine.ErrBuilding)
 	}
 	o.Background(func(ctx context.Context) {
@@ -164,7 +167,7 @@ func (o *Models) Start(name string) error {
 			o.Logger.Error("a read model could not be rebuilt", "name", name, "error", err)
 		}
 		o.rebuilds.change(name, func(r *Rebuild) {
-			r.FinishedAt = o.Now()
+			r.Running, r.FinishedAt = false, o.Now().UTC()
 			if err != nil {
 				r.Error = err.Error()
 			}
@@ -189,7 +192,7 @@ func (o *Models) rebuildFor(ctx context.Context, name string) error {
 			}
 		},
 		Rebuilt: func(done Rebuilt) error {
-			o.rebuilds.change(name, func(r *Rebuild) { r.Rebuilt = &done })
+			o.rebuilds.change(name, func(r *Rebuild) { r.Report = done.Object() })
 			return nil
 		},
 	}

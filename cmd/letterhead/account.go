@@ -136,8 +136,8 @@ func used(a *adminapi.Account) string {
 
 func accountPlan(e *environment) *cobra.Command {
 	c := command("plan ID PLAN", "Move an account to another plan immediately")
-	return act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done decided) error {
-		return done.print(e, "plan "+x.args[1])
+	return act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done adminapi.Change) error {
+		return e.printDecision(done, "plan "+x.args[1])
 	})
 }
 
@@ -147,27 +147,22 @@ func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
 		c.Flags().String("reason", "", "why; kept forever, so name no person")
 	}
 	return act(e, c, "POST", "/admin/accounts/{ID}/"+verb,
-		func(_ *client, done decided) error { return done.print(e, outcome) })
+		func(_ *client, done adminapi.Change) error { return e.printDecision(done, outcome) })
 }
 
 func accountNote(e *environment) *cobra.Command {
 	c := command("note ID TEXT", "Add a note for operators to an account")
-	return act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
+	return act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done adminapi.Change) error {
 		return e.printf("account %s: note added\n", done.Account)
 	})
 }
 
-// decided is a decision about an account as the admin API answers it.
-type decided struct {
-	Account  string
-	Repeated bool
-}
-
-func (d decided) print(e *environment, what string) error {
-	if d.Repeated {
+// printDecision prints what was decided about an account.
+func (e *environment) printDecision(done adminapi.Change, what string) error {
+	if done.Repeated {
 		what += " (nothing to change)"
 	}
-	return e.printf("account %s: %s\n", d.Account, what)
+	return e.printf("account %s: %s\n", done.Account, what)
 }
 
 func accountLoginLink(e *environment) *cobra.Command {
@@ -194,7 +189,7 @@ func printLink(e *environment, link operations.LoginLink, lifetime time.Duration
 func accountSignOut(e *environment) *cobra.Command {
 	c := command("sign-out ID", "Sign the people of an account out of its dashboard")
 	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
-	return act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done decided) error {
+	return act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done adminapi.Change) error {
 		note := ""
 		if done.Repeated {
 			note = ": there was no open session and no link that could be used"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	domain "letterhead/domain/billing"
 	"letterhead/domain/books"
 	"letterhead/domain/reconcile"
@@ -239,7 +240,7 @@ func (e *environment) recordFees(cmd *cobra.Command, differences []reconcile.Dif
 		for _, d := range missing {
 			fee := map[string]any{"account": d.AccountID, "fee_id": d.ID, "money": d.Processor.Minor,
 				"currency": d.Processor.Currency}
-			err := x.call("POST", "/admin/payments/"+url.PathEscape(d.PaymentID)+"/fees", fee, &feeAnswer{})
+			err := x.call("POST", "/admin/payments/"+url.PathEscape(d.PaymentID)+"/fees", fee, &adminapi.Fee{})
 			if err != nil {
 				errs = append(errs, fmt.Errorf("record fee %s of payment %s: %w", d.ID, d.PaymentID, err))
 			} else {

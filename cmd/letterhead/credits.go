@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/eventschemas"
 	"letterhead/node"
 	"letterhead/projections/payments"
@@ -30,8 +31,8 @@ func creditsGrant(e *environment) *cobra.Command {
 	moneyFlags(c)
 	c.Flags().Int64("tax", 0, "the part of the money that is tax, in minor units (cents)")
 	asJSON := jsonFlag(c)
-	return act(e, c, "POST", "/admin/accounts/{account}/grants", func(_ *client, done moved) error {
-		return done.print(e, *asJSON, fmt.Sprintf("%d credits granted", *amount))
+	return act(e, c, "POST", "/admin/accounts/{account}/grants", func(_ *client, done adminapi.Change) error {
+		return e.printMoved(done, *asJSON, fmt.Sprintf("%d credits granted", *amount))
 	})
 }
 
@@ -60,7 +61,7 @@ func creditsRefund(e *environment) *cobra.Command {
 		if *refundID == "" {
 			x.repeat = "; to try again, repeat the command with --refund-id " + id
 		}
-		var done moved
+		var done adminapi.Change
 		if err := x.call("POST", path, body, &done); err != nil {
 			return err
 		}
@@ -71,7 +72,7 @@ func creditsRefund(e *environment) *cobra.Command {
 				what += " and " + formatMoney(r.Money.Minor, r.Money.Currency)
 			}
 		}
-		return done.print(e, *asJSON, what)
+		return e.printMoved(done, *asJSON, what)
 	})
 	return c
 }
@@ -82,21 +83,13 @@ func creditsReverse(e *environment) *cobra.Command {
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
 	c.Flags().String("reason", "", "why; kept forever, so name no person")
 	asJSON := jsonFlag(c)
-	return act(e, c, "POST", "/admin/accounts/{account}/reversals", func(_ *client, done moved) error {
-		return done.print(e, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", done.Charges, *requestID))
+	return act(e, c, "POST", "/admin/accounts/{account}/reversals", func(_ *client, done adminapi.Change) error {
+		return e.printMoved(done, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", done.Charges, *requestID))
 	})
 }
 
-// moved is a change of an account's credits as the admin API answers it.
-type moved struct {
-	Account  string `json:"account"`
-	Balance  int64  `json:"balance"`
-	Repeated bool   `json:"repeated"`
-	Charges  int    `json:"charges"`
-	Refund   *eventschemas.PaymentRefunded
-}
-
-func (m moved) print(e *environment, asJSON bool, what string) error {
+// printMoved prints a change of an account's credits.
+func (e *environment) printMoved(m adminapi.Change, asJSON bool, what string) error {
 	if asJSON {
 		out := map[string]any{"balance": m.Balance, "repeated": m.Repeated}
 		if m.Refund != nil {
@@ -167,7 +160,7 @@ func paymentFee(e *environment) *cobra.Command {
 		if *feeID == "" {
 			x.repeat = "; to try again, repeat the command with --fee-id " + id
 		}
-		var done feeAnswer
+		var done adminapi.Fee
 		if err := x.call("POST", path, body, &done); err != nil {
 			return err
 		}
@@ -184,16 +177,6 @@ func paymentFee(e *environment) *cobra.Command {
 			formatMoney(done.Money, done.Currency), note)
 	})
 	return c
-}
-
-// feeAnswer is a fee as the admin API answers it.
-type feeAnswer struct {
-	Account   string `json:"account"`
-	PaymentID string `json:"payment_id"`
-	FeeID     string `json:"fee_id"`
-	Money     int64  `json:"money"`
-	Currency  string `json:"currency"`
-	Repeated  bool   `json:"repeated"`
 }
 
 func printPayment(w io.Writer, p *payments.Payment) error {

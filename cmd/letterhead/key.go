@@ -207,8 +207,8 @@ func (k *listedKey) cells() []any {
 func keyRevoke(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is rejected",
 		Args: exactArgs("KEY_ID")}
-	return act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done decided) error {
-		return done.print(e, "key "+x.args[0]+" revoked")
+	return act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done adminapi.Change) error {
+		return e.printDecision(done, "key "+x.args[0]+" revoked")
 	})
 }
 

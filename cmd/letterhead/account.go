@@ -47,35 +47,33 @@ func accountShow(e *environment) *cobra.Command {
 	asOfFlag(c)
 	asJSON := jsonFlag(c)
 	return act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a adminapi.Account) error {
-		switch {
-		case *asJSON:
+		if *asJSON {
 			return printJSON(e.stdout, row[adminapi.Account]{text: x.answer}.without("opened_at"))
-		case !a.AsOf.IsZero():
-			return e.printPast(&a)
 		}
-		return e.printf("account  %s\nname     %s\nplan     %s\nstatus   %s\nbalance  %d credits (%d "+
-			"available, %d open holds)\nlookups  %d in %s\nopened   %s\n",
-			a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance,
-			a.Credits.Available, a.OpenHolds,
-			a.Lookups.Count, a.Lookups.Month, a.OpenedAt.Format(time.RFC3339))
+		return e.printAccount(&a)
 	})
 }
 
-func (e *environment) printPast(a *adminapi.Account) error {
-	state := ""
-	if a.Provisional {
-		state = ", provisional"
+func (e *environment) printAccount(a *adminapi.Account) error {
+	asOf, rest := "", fmt.Sprintf(" (%d available, %d open holds)", a.Credits.Available, a.OpenHolds)
+	if !a.AsOf.IsZero() {
+		state := ""
+		if a.Provisional {
+			state = ", provisional"
+		}
+		asOf, rest = fmt.Sprintf("as of    %s (revision %d%s)\n", a.AsOf.Format(time.RFC3339Nano), a.Revision, state), ""
 	}
 	fmt.Fprintf(e.stdout,
-		"account  %s\nname     %s\nas of    %s (revision %d%s)\nplan     %s\nstatus   %s\nbalance  %d "+
-			"credits\nlookups  %d in %s\n",
-		a.Account.ID, a.Account.Name, a.AsOf.Format(time.RFC3339Nano), a.Revision, state,
-		a.Account.Plan, a.Account.Status,
-		a.Credits.Balance, a.Lookups.Count, a.Lookups.Month)
+		"account  %s\nname     %s\n%splan     %s\nstatus   %s\nbalance  %d credits%s\nlookups  %d in %s\n",
+		a.Account.ID, a.Account.Name, asOf, a.Account.Plan, a.Account.Status, a.Credits.Balance, rest,
+		a.Lookups.Count, a.Lookups.Month)
 	if a.Searches != nil {
 		fmt.Fprintf(e.stdout, "searches %d\nlogos    %d\n", a.Searches.Count, a.Logos.Count)
 	}
-	fmt.Fprintf(e.stdout, "opened   %s\n", a.OpenedAt.Format(time.RFC3339))
+	err := e.printf("opened   %s\n", a.OpenedAt.Format(time.RFC3339))
+	if err != nil || asOf == "" {
+		return err
+	}
 	table := newTable(e.stdout)
 	fmt.Fprintln(table, "\nLOT\tAT\tKIND\tPAYMENT\tCREDITS\tUNSPENT\tMONEY\tDEFERRED")
 	for _, l := range a.Lots {

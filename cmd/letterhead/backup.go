@@ -18,7 +18,8 @@ import (
 )
 
 func backupCommand(e *environment) *cobra.Command {
-	c := command("backup FOLDER | URL", "Copy events, names and images to a folder or a bucket, even while the server runs")
+	c := command("backup FOLDER | URL",
+		"Copy events, names and images to a folder or a bucket, even while the server runs")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		to, err := backupPlace(args[0])
@@ -76,7 +77,7 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 		return func(p backup.Progress) {
 			g := gaugeOf(p)
 			if p.Stage != stage || m == nil {
-				stage, m = p.Stage, newMeter(g)
+				stage, m = p.Stage, &meter{time.Now(), g}
 				bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w),
 					progressbar.OptionSetDescription(label()), progressbar.OptionClearOnFinish(),
 					progressbar.OptionThrottle(progressEvery/10))
@@ -95,7 +96,7 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 		now, g := time.Now(), gaugeOf(p)
 		begins, ends := p.Stage != stage, g.end > 0 && g.at >= g.end
 		if begins || m == nil {
-			stage, m = p.Stage, newMeter(g)
+			stage, m = p.Stage, &meter{now, g}
 		}
 		if !begins && now.Sub(last) < progressEvery && (ended || !ends) {
 			return
@@ -130,8 +131,6 @@ type meter struct {
 	first gauge
 }
 
-func newMeter(first gauge) *meter { return &meter{began: time.Now(), first: first} }
-
 // text returns a description such as "12000 events, 34 % of the log, 2100/s, about 12s left".
 func (m *meter) text(g gauge) string {
 	var parts []string
@@ -146,17 +145,13 @@ func (m *meter) text(g gauge) string {
 	}
 	passed := time.Since(m.began)
 	if passed > 0 && g.done > m.first.done {
-		parts = append(parts, m.rate(g, passed))
+		parts = append(parts, fmt.Sprintf("%.0f/s", float64(g.done-m.first.done)/passed.Seconds()))
 	}
 	if passed > 0 && g.at > m.first.at && g.at < g.end {
 		left := time.Duration(float64(passed) / float64(g.at-m.first.at) * float64(g.end-g.at))
 		parts = append(parts, fmt.Sprintf("about %s left", max(left.Round(time.Second), time.Second)))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func (m *meter) rate(g gauge, passed time.Duration) string {
-	return fmt.Sprintf("%.0f/s", float64(g.done-m.first.done)/passed.Seconds())
 }
 
 // maxErasedList is the maximum size of the file of --erased.

@@ -203,8 +203,10 @@ func projectionsRebuild(e *environment) *cobra.Command {
 				Progress: func(step string) func(engine.Progress) { return progress(e.stderr, step) },
 				Rebuilt:  func(r operations.Rebuilt) error { return printRebuilt(e.stdout, r, *asJSON) },
 			})
-			if err != nil {
-				return usageOf(err)
+			if errors.Is(err, engine.ErrUnknown) {
+				return usageError{err}
+			} else if err != nil {
+				return err
 			}
 		}
 		if index {
@@ -217,14 +219,6 @@ func projectionsRebuild(e *environment) *cobra.Command {
 		return nil
 	})
 	return c
-}
-
-// usageOf marks the error of a name that is no read model.
-func usageOf(err error) error {
-	if errors.Is(err, engine.ErrUnknown) {
-		return usageError{err}
-	}
-	return err
 }
 
 // printRebuilt prints what differs between live and rebuilt tables, and what became of the latter.

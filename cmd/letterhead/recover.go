@@ -64,7 +64,8 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 		return err
 	}
 	if acceptance == nil {
-		return e.print(o.json, map[string]any{"lost": false}, "nothing is missing: the event log contains every known event\n")
+		return e.print(o.json, map[string]any{"lost": false},
+			"nothing is missing: the event log contains every known event\n")
 	}
 	if !o.yes {
 		for _, w := range acceptance.Witnesses() {

@@ -205,17 +205,12 @@ func (r revisions) add(revision uint64) (revisions, bool) {
 	if found {
 		return r, false
 	}
-	before, behind := i > 0 && r[i-1].to == revision, i < len(r) && r[i].from == revision+1
-	switch {
-	case before && behind:
-		r[i-1].to = r[i].to
-		return slices.Delete(r, i, i+1), true
-	case before:
-		r[i-1].to++
-	case behind:
-		r[i].from--
-	default:
-		r = slices.Insert(r, i, span{revision, revision + 1})
+	r = slices.Insert(r, i, span{revision, revision + 1})
+	for j := min(i+1, len(r)-1); j >= max(i, 1); j-- { // it may touch the spans beside it
+		if r[j-1].to == r[j].from {
+			r[j-1].to = r[j].to
+			r = slices.Delete(r, j, j+1)
+		}
 	}
 	return r, true
 }

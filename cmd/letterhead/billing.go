@@ -17,6 +17,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/reconcile"
 	"letterhead/eventschemas"
+	"letterhead/internal/stripeapi"
 	"letterhead/node"
 	"letterhead/operations"
 	"letterhead/projections/inbox"
@@ -29,7 +30,7 @@ func billingCheckout(e *environment) *cobra.Command {
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("pack", "", "name of a pack")
 	c.Flags().String("price", "", "id of a price")
-	return show(e, c, "POST", "/admin/billing/checkouts", func(_ *client, session operations.CheckoutSession) error {
+	return show(e, c, "POST", "/admin/billing/checkouts", func(_ *client, session stripeapi.Session) error {
 		return e.printf("%s\n", session.URL)
 	})
 }

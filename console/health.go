@@ -77,10 +77,8 @@ func (x *exchange) showHealth() error {
 }
 
 func (x *exchange) rebuild() error {
-	return x.act("rebuild", func() error {
-		return x.call(http.MethodPost,
-			"/admin/projections/"+url.PathEscape(x.Request.PathValue("name"))+"/rebuild", nil, nil)
-	}, "/projections/"+url.PathEscape(x.Request.PathValue("name")), "rebuild", x.showHealth)
+	page := "/projections/" + url.PathEscape(x.Request.PathValue("name"))
+	return x.act("rebuild", x.sender(http.MethodPost, "/admin"+page+"/rebuild"), page, "rebuild", x.showHealth)
 }
 
 // rebuildView is the last rebuild of a read model, as the API answers it. Without one, only Name is set.

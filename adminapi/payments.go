@@ -163,10 +163,7 @@ func (x *exchange) getPayment() error {
 
 // payment returns the payment in the path, of an account if several have it.
 func (x *exchange) payment(accountID string) (*payments.Payment, error) {
-	id, err := x.pathValue("id")
-	if err != nil {
-		return nil, err
-	}
+	id := x.request.PathValue("id")
 	if err := x.folded(payments.Name); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
-	"letterhead/internal/web"
 	"letterhead/operations"
 	"letterhead/projections/accounts"
 )
@@ -105,30 +104,9 @@ func (x *exchange) checkPlan(id plan.ID, optional bool) error {
 	return nil
 }
 
-// id returns the id in the path.
-func (x *exchange) pathValue(name string) (string, error) {
-	value := x.request.PathValue(name)
-	if !web.IsText(value) {
-		return "", invalid("The path is not UTF-8 text.")
-	}
-	return value, nil
-}
-
 // folded waits until read models have folded what the log has now.
 func (x *exchange) folded(names ...string) error {
 	return x.api.Operations.Reads.Folded(x.ctx, names...)
-}
-
-// account returns the account in the path, which must exist.
-func (x *exchange) account() (string, error) {
-	id, err := x.pathValue("id")
-	if err != nil {
-		return "", err
-	}
-	if err := x.api.Operations.Reads.AccountExists(x.ctx, id); err != nil {
-		return "", x.explain(id, err)
-	}
-	return id, nil
 }
 
 func (x *exchange) explain(accountID string, err error) error {
@@ -189,9 +167,6 @@ func (x *exchange) openAccount() error {
 		return err
 	}
 	created, err := x.api.Operations.Accounts.Create(x.ctx, x.by(), in.Name, in.Plan)
-	if err := x.confirmed(err); err != nil {
-		return err
-	}
 	// With commands.ErrNotSeen the keys exist as well. Their texts are stored nowhere: only this answer has them.
 	remembered := created
 	remembered.Account.Name = ""
@@ -200,7 +175,7 @@ func (x *exchange) openAccount() error {
 		k.Key = ""
 		remembered.Keys = append(remembered.Keys, k)
 	}
-	return x.answerOnce(http.StatusCreated, created, remembered)
+	return x.replyOnce(http.StatusCreated, created, remembered, err)
 }
 
 // confirmed returns an error, unless it means that something was done and that not every node has confirmed it yet. Then
@@ -214,13 +189,6 @@ func (x *exchange) confirmed(err error) error {
 	return nil
 }
 
-// decision is the answer to a change of an account.
-type decision struct {
-	Account  string `json:"account"`
-	Balance  int64  `json:"balance"`
-	Repeated bool   `json:"repeated"` // nothing had to be changed
-}
-
 // enforced waits until API requests follow a decision about an account, and answers.
 func (x *exchange) enforced(id string, done commands.Done, err error) error {
 	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
@@ -229,7 +197,7 @@ func (x *exchange) enforced(id string, done commands.Done, err error) error {
 	if unseen := x.api.Operations.Reads.AwaitKeys(x.ctx, done.Position); unseen != nil {
 		err = errors.Join(err, commands.ErrNotSeen, unseen)
 	}
-	return x.reply(decision{id, done.Balance, done.Repeated}, x.confirmed(err))
+	return x.reply(changeOf(id, done), x.confirmed(err))
 }
 
 func (x *exchange) changePlan(id string, in struct {
@@ -267,7 +235,7 @@ func (x *exchange) noteAccount(id string, in struct {
 		return err
 	}
 	done, err := x.api.Writer.Note(x.ctx, commands.NoteAccount{Request: x.by(), AccountID: id, Text: in.Text})
-	return x.reply(decision{id, done.Balance, done.Repeated}, err)
+	return x.reply(changeOf(id, done), err)
 }
 
 func (x *exchange) reinstateAccount(id string) error {
@@ -291,12 +259,9 @@ func (x *exchange) getNotices(id string) error {
 // with the answer.
 func (x *exchange) answerNotices(id string) error {
 	out, err := x.api.Operations.Notices.Of(x.ctx, id)
-	if err != nil {
-		return err
-	}
 	remembered := out
 	remembered.Webhook, remembered.Email = "", ""
-	return x.answerOnce(http.StatusOK, out, remembered)
+	return x.replyOnce(http.StatusOK, out, remembered, err)
 }
 
 // setNotices answers PUT /admin/accounts/{id}/notices. It removes the settings that the body does not have.
@@ -326,10 +291,7 @@ func (x *exchange) replaceNotices(id string, set commands.SetNotices) error {
 }
 
 func (x *exchange) retryNotice(id string) error {
-	notice, err := x.pathValue("notice")
-	if err != nil {
-		return err
-	}
+	notice := x.request.PathValue("notice")
 	if _, err := x.api.Operations.Notices.Retry(x.ctx, x.by(), id, notice); err != nil {
 		return err
 	}

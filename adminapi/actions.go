@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -37,7 +38,7 @@ func (x *exchange) listActions() error {
 		named[i] = Action{a, Words(a.Type), names[a.Actor], accountNames[subject(&a)]}
 	}
 	return x.answer(http.StatusOK,
-		pageBefore("actions", named, limit, func(a *Action) uint64 { return a.Position }))
+		pageBefore("actions", named, limit, func(a *Action) any { return a.Position }))
 }
 
 // Words returns the type of an event in words: that of CreditsGranted is Credits granted.
@@ -110,7 +111,7 @@ func (x *exchange) listFailures() error {
 		return err
 	}
 	return x.answer(http.StatusOK,
-		pageBefore("failures", rows, limit, func(f *failures.Failure) uint64 { return f.Position }))
+		pageBefore("failures", rows, limit, func(f *failures.Failure) any { return f.Position }))
 }
 
 // before returns the position of the log before which a page begins; 0 for the first page.
@@ -126,13 +127,13 @@ func (q *parameters) before() uint64 {
 	return before
 }
 
-// pageBefore returns the answer for a page of rows in the descending order of their positions in the log. rows has one
-// more row than the limit if there are more.
-func pageBefore[T any](name string, rows []T, limit int, position func(*T) uint64) map[string]any {
+// pageBefore returns the answer for a page of rows, the newest first, whose cursor is the place of its last row. rows
+// has one more row than the limit if there are more.
+func pageBefore[T any](name string, rows []T, limit int, place func(*T) any) map[string]any {
 	out := map[string]any{}
 	if len(rows) > limit {
 		rows = rows[:limit]
-		out["next_cursor"] = strconv.FormatUint(position(&rows[limit-1]), 10)
+		out["next_cursor"] = fmt.Sprint(place(&rows[limit-1]))
 	}
 	out[name] = append([]T{}, rows...)
 	return out

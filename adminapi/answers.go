@@ -6,6 +6,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/account"
+	"letterhead/eventschemas"
 	"letterhead/operations"
 	"letterhead/projections"
 	"letterhead/projections/accounts"
@@ -26,6 +27,7 @@ type (
 	BrandChange     = brands.Change
 	Failure         = failures.Failure
 	ReadModel       = engine.Status
+	Rebuild         = operations.Rebuild
 	TableComparison = projections.TableComparison
 	Token           = operations.Token
 	Month           = operations.Month
@@ -36,6 +38,29 @@ type (
 
 // EntryTypes returns the types of entries of the ledger.
 func EntryTypes() []string { return ledger.Types() }
+
+// Change is a change of an account that was made, with its credits then.
+type Change struct {
+	Account  string                        `json:"account"`
+	Balance  int64                         `json:"balance"`
+	Charges  int                           `json:"charges,omitempty"` // that were reversed, of a request
+	Repeated bool                          `json:"repeated"`          // it was made before; nothing was changed
+	Refund   *eventschemas.PaymentRefunded `json:"refund,omitempty"`
+}
+
+func changeOf(accountID string, done commands.Done) Change {
+	return Change{Account: accountID, Balance: done.Balance, Repeated: done.Repeated}
+}
+
+// Fee is a fee of the payment processor that was recorded. Money is in minor units.
+type Fee struct {
+	Account   string `json:"account"`
+	PaymentID string `json:"payment_id"`
+	FeeID     string `json:"fee_id"`
+	Money     int64  `json:"money"`
+	Currency  string `json:"currency"`
+	Repeated  bool   `json:"repeated"`
+}
 
 // Payment is a payment with the name of its account.
 type Payment struct {

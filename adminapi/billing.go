@@ -146,10 +146,7 @@ func (x *exchange) follow(done string,
 
 // reportID returns the id of the report in the path.
 func (x *exchange) reportID() (string, error) {
-	id, err := x.pathValue("id")
-	if err != nil {
-		return "", err
-	}
+	id := x.request.PathValue("id")
 	if processor, event, ok := strings.Cut(id, ":"); !ok || processor == "" || event == "" {
 		return "", invalid("The id of a report has its processor in front, such as stripe:evt_1. GET /admin/billing/inbox lists the ids.")
 	}

@@ -118,6 +118,9 @@ var keyNamespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("urn:letterhead:admin"
 
 // run reads the body and calls the operation; a repeated request gets the first answer.
 func (x *exchange) run() error {
+	if !web.IsText(x.request.URL.Path) {
+		return invalid("The path is not UTF-8 text.")
+	}
 	if x.request.Method == http.MethodGet || x.request.Method == http.MethodHead {
 		return x.operation.serve(x)
 	}
@@ -319,6 +322,14 @@ func (x *exchange) answerOnce(status int, value, remembered any) error {
 		}
 	}
 	return x.answer(status, value)
+}
+
+// replyOnce is answerOnce unless making the value has failed. Of something that is not confirmed, it marks the answer.
+func (x *exchange) replyOnce(status int, value, remembered any, err error) error {
+	if err := x.confirmed(err); err != nil {
+		return err
+	}
+	return x.answerOnce(status, value, remembered)
 }
 
 // answerForNow is answer for a state that changes by itself. A repeat is decided again, which must do nothing twice.

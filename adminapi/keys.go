@@ -96,12 +96,9 @@ func (x *exchange) issueLoginLink(id string) error {
 		return invalid("The field person is empty. Leave it out for the owner.")
 	}
 	issued, err := x.api.Operations.SignIns.IssueLink(x.ctx, x.by(), id, in.Person)
-	if err != nil {
-		return err
-	}
 	remembered := issued
 	remembered.URL = ""
-	return x.answerOnce(http.StatusCreated, issued, remembered)
+	return x.replyOnce(http.StatusCreated, issued, remembered, err)
 }
 
 func (x *exchange) signOut(id string) error {
@@ -128,23 +125,14 @@ func (x *exchange) listSignInEmails(id string) error {
 func (x *exchange) setSignInEmail(id string, in struct {
 	Email string `json:"email"`
 }) error {
-	person, err := x.pathValue("person")
-	if err != nil {
-		return err
-	}
-	if _, err := x.api.Operations.SignIns.Commands.SetEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person},
-		in.Email); err != nil {
-		return err
-	}
+	person := x.request.PathValue("person")
+	_, err := x.api.Operations.SignIns.Commands.SetEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person}, in.Email)
 	set := commands.Email{Person: person, Address: strings.ToLower(in.Email)}
-	return x.answerOnce(http.StatusOK, set, map[string]string{"person": person})
+	return x.replyOnce(http.StatusOK, set, map[string]string{"person": person}, err)
 }
 
 func (x *exchange) revokeKey() error {
-	id, err := x.pathValue("id")
-	if err != nil {
-		return err
-	}
+	id := x.request.PathValue("id")
 	if err := errors.Join(x.noBody(), x.folded(keys.Name)); err != nil {
 		return err
 	}
@@ -177,13 +165,8 @@ func (x *exchange) listTokens() error {
 	if err != nil {
 		return err
 	}
-	out := map[string]any{}
-	if len(tokens) > limit {
-		tokens = tokens[:limit]
-		out["next_cursor"] = tokens[limit-1].ID
-	}
-	out["tokens"] = append([]operations.Token{}, tokens...)
-	return x.answer(http.StatusOK, out)
+	return x.answer(http.StatusOK,
+		pageBefore("tokens", tokens, limit, func(t *operations.Token) any { return t.ID }))
 }
 
 func (x *exchange) issueToken(in struct {
@@ -195,12 +178,9 @@ func (x *exchange) issueToken(in struct {
 		return err
 	}
 	issued, err := x.api.Operations.Tokens.Issue(x.ctx, x.by(), in.Name, in.Scope, in.ExpiresAt)
-	if err := x.confirmed(err); err != nil {
-		return err
-	}
 	remembered := issued
 	remembered.Token, remembered.Name = "", ""
-	return x.answerOnce(http.StatusCreated, issued, remembered)
+	return x.replyOnce(http.StatusCreated, issued, remembered, err)
 }
 
 func (x *exchange) issueOperatorLink(in struct {
@@ -211,19 +191,13 @@ func (x *exchange) issueOperatorLink(in struct {
 		return err
 	}
 	issued, err := x.api.Operations.Tokens.IssueLink(x.ctx, x.by(), in.Operator, in.Scope)
-	if err != nil {
-		return err
-	}
 	remembered := issued
 	remembered.URL = ""
-	return x.answerOnce(http.StatusCreated, issued, remembered)
+	return x.replyOnce(http.StatusCreated, issued, remembered, err)
 }
 
 func (x *exchange) revokeToken() error {
-	id, err := x.pathValue("id")
-	if err != nil {
-		return err
-	}
+	id := x.request.PathValue("id")
 	q := x.query("erase_name")
 	erase := q.flag("erase_name")
 	if q.err != nil {

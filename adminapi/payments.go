@@ -14,14 +14,6 @@ import (
 // maxID limits an id that a caller chooses, in bytes.
 const maxID = 200
 
-// movement is a change of an account's credits.
-type movement struct {
-	Account  string                        `json:"account"`
-	Balance  int64                         `json:"balance"`
-	Repeated bool                          `json:"repeated"` // it was recorded before; nothing was changed
-	Refund   *eventschemas.PaymentRefunded `json:"refund,omitempty"`
-}
-
 type money struct {
 	Money    *int64 `json:"money"` // minor units
 	Currency string `json:"currency"`
@@ -81,7 +73,7 @@ func (x *exchange) grantCredits(id string) error {
 		}
 	}
 	done, err := x.api.Writer.GrantCredits(x.ctx, grant)
-	return x.reply(movement{Account: id, Balance: done.Balance, Repeated: done.Repeated}, err)
+	return x.reply(changeOf(id, done), err)
 }
 
 // refund is a refund in a body. Without credits it takes back the share of the money, and without money everything that
@@ -116,7 +108,7 @@ func (x *exchange) refundPayment(id string, in refund) error {
 		Request: x.by(), AccountID: id, RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits,
 		Money: returned, ByMoney: returned != nil && in.Credits == 0 && !in.AllCredits,
 	})
-	return x.reply(movement{id, done.Balance, done.Repeated, done.Refund}, err)
+	return x.reply(Change{Account: id, Balance: done.Balance, Repeated: done.Repeated, Refund: done.Refund}, err)
 }
 
 func (x *exchange) reverseRequest(id string, in struct {
@@ -135,8 +127,7 @@ func (x *exchange) reverseRequest(id string, in struct {
 		return err
 	}
 	standing, err := x.api.Writer.Standing(x.ctx, id)
-	return x.reply(
-		map[string]any{"account": id, "balance": standing.Balance, "charges": charges, "repeated": repeated}, err)
+	return x.reply(Change{Account: id, Balance: standing.Balance, Charges: charges, Repeated: repeated}, err)
 }
 
 func (x *exchange) listPayments() error {
@@ -172,10 +163,7 @@ func (x *exchange) getPayment() error {
 
 // payment returns the payment in the path, of an account if several have it.
 func (x *exchange) payment(accountID string) (*payments.Payment, error) {
-	id, err := x.pathValue("id")
-	if err != nil {
-		return nil, err
-	}
+	id := x.request.PathValue("id")
 	if err := x.folded(payments.Name); err != nil {
 		return nil, err
 	}
@@ -222,8 +210,5 @@ func (x *exchange) recordFee(in fee) error {
 	id := cmp.Or(in.FeeID, by.ID)
 	done, err := x.api.Writer.RecordFee(x.ctx,
 		commands.RecordFee{Request: by, AccountID: p.AccountID, FeeID: id, PaymentID: p.ID, Money: amount})
-	return x.reply(map[string]any{
-		"account": p.AccountID, "payment_id": p.ID, "fee_id": id, "money": amount.Minor, "currency": amount.Currency,
-		"repeated": done.Repeated,
-	}, err)
+	return x.reply(Fee{p.AccountID, p.ID, id, amount.Minor, amount.Currency, done.Repeated}, err)
 }

@@ -14,18 +14,7 @@ func (x *exchange) lastRebuild() error {
 	if !ok {
 		return notFound("No request to this process has begun a rebuild of %s since its start.", name)
 	}
-	object := map[string]any{"name": name, "running": r.FinishedAt.IsZero(), "started_at": r.StartedAt.UTC(),
-		"step": r.Step, "events": r.Events, "position": r.Position, "target": r.Target}
-	if !r.FinishedAt.IsZero() {
-		object["finished_at"] = r.FinishedAt.UTC()
-	}
-	if r.Error != "" {
-		object["error"] = r.Error
-	}
-	if r.Rebuilt != nil {
-		object["report"] = r.Rebuilt.Object()
-	}
-	return x.answer(http.StatusOK, object)
+	return x.answer(http.StatusOK, r)
 }
 
 func (x *exchange) listProjections() error {

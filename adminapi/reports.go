@@ -67,7 +67,7 @@ type report struct {
 }
 
 type recorded struct {
-	movement
+	Change
 	State  string `json:"state"`            // applied, waiting, inbox, dismissed
 	Reason string `json:"reason,omitempty"` // why it was not applied, or has less effect than it says
 }
@@ -279,7 +279,7 @@ func (x *exchange) refundNow(in report, id string, money *eventschemas.Money) er
 			return err
 		}
 		return x.answer(http.StatusOK, recorded{
-			movement: movement{Account: in.Account, Balance: standing.Balance, Repeated: true}, State: billing.Applied,
+			Change: Change{Account: in.Account, Balance: standing.Balance, Repeated: true}, State: billing.Applied,
 		})
 	}
 	done, err := x.api.Writer.RefundPayment(x.ctx, commands.RefundPayment{
@@ -290,7 +290,8 @@ func (x *exchange) refundNow(in report, id string, money *eventschemas.Money) er
 		return x.explain(in.Account, err)
 	}
 	return x.answer(http.StatusOK,
-		recorded{movement: movement{in.Account, done.Balance, done.Repeated, done.Refund}, State: billing.Applied})
+		recorded{State: billing.Applied,
+			Change: Change{Account: in.Account, Balance: done.Balance, Repeated: done.Repeated, Refund: done.Refund}})
 }
 
 // voided reports whether a report says that the refund failed, or that the dispute was won. A chargeback is the loss of
@@ -440,7 +441,7 @@ func (x *exchange) answerReport(r eventschemas.BillingReported, repeated bool,
 	if err != nil {
 		return err
 	}
-	out := recorded{movement: movement{Account: r.AccountID, Balance: standing.Balance, Repeated: repeated},
+	out := recorded{Change: Change{Account: r.AccountID, Balance: standing.Balance, Repeated: repeated},
 		State: outcome.Outcome, Reason: outcome.Reason}
 	if out.State != billing.Applied {
 		return x.answerForNow(http.StatusAccepted, out)

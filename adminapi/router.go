@@ -129,11 +129,12 @@ func taking[T any](serve func(*exchange, T) error) func(*exchange) error {
 // about serves an operation on the account in the path, which must exist.
 func about(serve func(x *exchange, id string) error) func(*exchange) error {
 	return func(x *exchange) error {
-		id, err := x.account()
-		if err != nil {
-			return err
+		id := x.request.PathValue("id")
+		err := x.api.Operations.Reads.AccountExists(x.ctx, id)
+		if err == nil {
+			err = serve(x, id)
 		}
-		return x.explain(id, serve(x, id))
+		return x.explain(id, err)
 	}
 }
 

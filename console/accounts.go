@@ -85,8 +85,7 @@ func (x *exchange) rows(path string, query url.Values, name string, rows any) (n
 
 func (x *exchange) openAccount() error {
 	var opened adminapi.NewAccount
-	in := map[string]any{"name": x.Form.Get("name"), "plan": x.Form.Get("plan")}
-	if err := x.call(http.MethodPost, "/admin/accounts", in, &opened); err != nil {
+	if err := x.call(http.MethodPost, "/admin/accounts", x.fields("name", "plan"), &opened); err != nil {
 		return x.reject("open", err, x.showAccounts)
 	}
 	v := secretView{Title: "The account is open", Back: "/accounts/" + url.PathEscape(opened.Account.ID),
@@ -228,37 +227,27 @@ func (x *exchange) changeAccount() error {
 	id, action := x.Request.PathValue("id"), x.Request.PathValue("action")
 	path := "/admin/accounts/" + url.PathEscape(id)
 	var send func() error
-	post := func(path, field string) func() error {
-		return func() error { return x.call(http.MethodPost, path, map[string]any{field: x.Form.Get(field)}, nil) }
-	}
 	switch action {
 	case "grant":
 		send = func() error { return x.grant(path + "/grants") }
 	case "plan":
-		send = func() error {
-			return x.call(http.MethodPut, path+"/plan", map[string]any{"plan": x.Form.Get("plan")}, nil)
-		}
+		send = x.sender(http.MethodPut, path+"/plan", "plan")
 	case "suspend":
-		send = post(path+"/suspend", "reason")
+		send = x.sender(http.MethodPost, path+"/suspend", "reason")
 	case "note":
-		send = post(path+"/notes", "text")
+		send = x.sender(http.MethodPost, path+"/notes", "text")
 	case "signout":
-		send = post(path+"/sign-out", "person")
+		send = x.sender(http.MethodPost, path+"/sign-out", "person")
 	case "email":
 		send = func() error { return x.setEmail(path) }
 	case "unemail":
 		send = func() error { return x.putEmail(path, "") }
 	case "reinstate", "close":
-		send = func() error { return x.call(http.MethodPost, path+"/"+action, nil, nil) }
+		send = x.sender(http.MethodPost, path+"/"+action)
 	case "reverse":
-		send = func() error {
-			return x.call(http.MethodPost, path+"/reversals",
-				map[string]any{"request_id": x.Form.Get("request_id"), "reason": x.Form.Get("reason")}, nil)
-		}
+		send = x.sender(http.MethodPost, path+"/reversals", "request_id", "reason")
 	case "revoke":
-		send = func() error {
-			return x.call(http.MethodDelete, "/admin/keys/"+url.PathEscape(x.Form.Get("key")), nil, nil)
-		}
+		send = x.sender(http.MethodDelete, "/admin/keys/"+url.PathEscape(x.Form.Get("key")))
 	case "key":
 		return x.issueKey(path)
 	case "link":
@@ -306,8 +295,8 @@ func (x *exchange) grant(path string) error {
 	if err != nil {
 		return err
 	}
-	in := map[string]any{"kind": x.Form.Get("kind"), "credits": credits, "payment_id": x.Form.Get("payment_id"),
-		"reason": x.Form.Get("reason")}
+	in := x.fields("kind", "payment_id", "reason")
+	in["credits"] = credits
 	if money != nil {
 		in["money"], in["currency"] = money, x.Form.Get("currency")
 	}
@@ -327,14 +316,10 @@ func (x *exchange) issueKey(path string) error {
 
 // link shows a sign-in link that a form asks for. show is the page of the form.
 func (x *exchange) link(path string, fields []string, signsIn, back string, show func() error) error {
-	in := map[string]any{}
-	for _, name := range fields {
-		in[name] = x.Form.Get(name)
-	}
 	var link struct {
 		URL string `json:"url"`
 	}
-	if err := x.call(http.MethodPost, path, in, &link); err != nil {
+	if err := x.call(http.MethodPost, path, x.fields(fields...), &link); err != nil {
 		return x.reject("link", err, show)
 	}
 	return x.secret(secretView{Title: "A sign-in link",

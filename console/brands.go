@@ -114,12 +114,12 @@ func (x *exchange) changeBrand() error {
 				map[string]any{"value": value, "reason": x.Form.Get("reason")}, nil)
 		}
 	case "remove":
-		send = func() error { return x.call(http.MethodDelete, overrides, nil, nil) }
+		send = x.sender(http.MethodDelete, overrides)
 	case "claim", "crawl":
-		send = func() error { return x.call(http.MethodPost, path+"/"+action, nil, nil) }
+		send = x.sender(http.MethodPost, path+"/"+action)
 	case "withdraw":
 		page = "/brands"
-		send = func() error { return x.call(http.MethodPost, path+"/withdraw", nil, nil) }
+		send = x.sender(http.MethodPost, path+"/withdraw")
 	default:
 		return errNoPage
 	}

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"letterhead/adminapi"
 	"letterhead/internal/web"
 )
 
@@ -31,13 +31,8 @@ type exchange struct {
 
 // operator is the owner of a token, as the API answers it.
 type operator struct {
-	Token struct {
-		ID        string    `json:"id"`
-		Name      string    `json:"name"`
-		Scope     string    `json:"scope"`
-		ExpiresAt time.Time `json:"expires_at"`
-	} `json:"token"`
-	Permissions []string `json:"permissions"`
+	Token       adminapi.Token `json:"token"`
+	Permissions []string       `json:"permissions"`
 }
 
 // May reports whether the operator has a permission of the API.
@@ -172,6 +167,23 @@ func (x *exchange) whole(field string) (*int64, error) {
 	return &n, nil
 }
 
+// fields returns fields of the form as a body; nil without any.
+func (x *exchange) fields(names ...string) map[string]any {
+	if len(names) == 0 {
+		return nil
+	}
+	in := map[string]any{}
+	for _, name := range names {
+		in[name] = x.Form.Get(name)
+	}
+	return in
+}
+
+// sender returns a function that sends fields of the form to the API.
+func (x *exchange) sender(method, path string, names ...string) func() error {
+	return func() error { return x.call(method, path, x.fields(names...), nil) }
+}
+
 // get sends a GET request to the API, and decodes the answer.
 func (x *exchange) get(path string, query url.Values, out any) error {
 	if len(query) > 0 {
@@ -183,7 +195,7 @@ func (x *exchange) get(path string, query url.Values, out any) error {
 const headerKey = "Idempotency-Key"
 
 // call sends a request to the API as send does, and decodes the answer. out may be nil.
-func (x *exchange) call(method, path string, in, out any) error {
+func (x *exchange) call(method, path string, in map[string]any, out any) error {
 	w, err := x.send(method, path, in)
 	if err != nil || out == nil {
 		return err
@@ -196,7 +208,7 @@ func (x *exchange) call(method, path string, in, out any) error {
 
 // send sends a request to the API as the operator. The form that it comes from has an id, so that sending it twice does
 // nothing twice. in may be nil. An answer that is an error becomes a *problem.
-func (x *exchange) send(method, path string, in any) (*web.Answer, error) {
+func (x *exchange) send(method, path string, in map[string]any) (*web.Answer, error) {
 	w := web.NewAnswer()
 	if err := x.sendTo(w, w, method, path, in); err != nil {
 		return nil, err
@@ -206,7 +218,7 @@ func (x *exchange) send(method, path string, in any) (*web.Answer, error) {
 }
 
 // sendTo is send for an answer that goes to w, and to held if it is an error.
-func (x *exchange) sendTo(w http.ResponseWriter, held *web.Answer, method, path string, in any) error {
+func (x *exchange) sendTo(w http.ResponseWriter, held *web.Answer, method, path string, in map[string]any) error {
 	var body io.Reader = http.NoBody
 	if in != nil {
 		text, err := json.Marshal(in)

@@ -77,25 +77,15 @@ func (x *exchange) showHealth() error {
 }
 
 func (x *exchange) rebuild() error {
-	return x.act("rebuild", func() error {
-		return x.call(http.MethodPost,
-			"/admin/projections/"+url.PathEscape(x.Request.PathValue("name"))+"/rebuild", nil, nil)
-	}, "/projections/"+url.PathEscape(x.Request.PathValue("name")), "rebuild", x.showHealth)
+	page := "/projections/" + url.PathEscape(x.Request.PathValue("name"))
+	return x.act("rebuild", x.sender(http.MethodPost, "/admin"+page+"/rebuild"), page, "rebuild", x.showHealth)
 }
 
 // rebuildView is the last rebuild of a read model, as the API answers it. Without one, only Name is set.
 type rebuildView struct {
-	Name       string         `json:"name"`
-	Running    bool           `json:"running"`
-	StartedAt  time.Time      `json:"started_at"`
-	FinishedAt time.Time      `json:"finished_at"`
-	Step       string         `json:"step"`
-	Events     int64          `json:"events"`
-	Position   uint64         `json:"position"`
-	Target     uint64         `json:"target"`
-	Error      string         `json:"error"`
-	Report     *rebuildReport `json:"report"`
-	Refresh    int            `json:"-"`
+	adminapi.Rebuild
+	Report  *rebuildReport `json:"report"`
+	Refresh int            `json:"-"`
 }
 
 // rebuildReport is what differed between the live tables and the new ones.
@@ -109,7 +99,7 @@ type rebuildReport struct {
 }
 
 func (x *exchange) showRebuild() error {
-	v := rebuildView{Name: x.Request.PathValue("name"), Refresh: refreshHealth}
+	v := rebuildView{Rebuild: adminapi.Rebuild{Name: x.Request.PathValue("name")}, Refresh: refreshHealth}
 	var models []adminapi.ReadModel
 	if _, err := x.rows("/admin/projections", nil, "projections", &models); err != nil {
 		return err

@@ -10,7 +10,9 @@ import (
 
 	"letterhead/adminapi"
 	domain "letterhead/domain/operator"
+	"letterhead/faults"
 	"letterhead/internal/ratelimit"
+	"letterhead/internal/web"
 )
 
 // operatorsView is the data of the page of operators' tokens.
@@ -35,7 +37,7 @@ func (x *exchange) showOperators() error {
 }
 
 func (x *exchange) issueToken() error {
-	in := map[string]any{"name": x.Form.Get("name"), "scope": x.Form.Get("scope")}
+	in := x.fields("name", "scope")
 	if day := x.Form.Get("expires"); day != "" {
 		last, err := time.Parse(time.DateOnly, day)
 		if err != nil {
@@ -58,9 +60,8 @@ func (x *exchange) operatorLink() error {
 }
 
 func (x *exchange) revokeToken() error {
-	return x.act("revoke", func() error {
-		return x.call(http.MethodDelete, "/admin/tokens/"+url.PathEscape(x.Request.PathValue("id")), nil, nil)
-	}, "/operators", "token", x.showOperators)
+	send := x.sender(http.MethodDelete, "/admin/tokens/"+url.PathEscape(x.Request.PathValue("id")))
+	return x.act("revoke", send, "/operators", "token", x.showOperators)
 }
 
 // actionsView is the data of the page of what operators have done.
@@ -95,18 +96,17 @@ type signInView struct {
 }
 
 // linkProblems are the reasons why a link does not sign in.
-var linkProblems = []struct {
-	err     error
-	problem problem
-}{
-	{domain.ErrLinkUsed, problem{Status: http.StatusGone, Title: "This link was used before",
-		Text: "Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."}},
-	{domain.ErrLinkExpired, problem{Status: http.StatusGone, Title: "This link has expired",
-		Text: "Links can be used for some minutes only."}},
-	{domain.ErrUnknownLink, problem{Status: http.StatusNotFound, Title: "This link is not known",
-		Text: "A part of it may be missing: copy all of it."}},
-	{domain.ErrTooManyTokens, problem{Status: http.StatusConflict, Title: "There are too many tokens",
-		Text: "Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."}},
+var linkProblems = []web.Row{
+	{When: faults.OneOf(domain.ErrLinkUsed), Problem: problem{Status: http.StatusGone,
+		Title: "This link was used before",
+		Text:  "Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."}},
+	{When: faults.OneOf(domain.ErrLinkExpired), Problem: problem{Status: http.StatusGone,
+		Title: "This link has expired", Text: "Links can be used for some minutes only."}},
+	{When: faults.OneOf(domain.ErrUnknownLink), Problem: problem{Status: http.StatusNotFound,
+		Title: "This link is not known", Text: "A part of it may be missing: copy all of it."}},
+	{When: faults.OneOf(domain.ErrTooManyTokens), Problem: problem{Status: http.StatusConflict,
+		Title: "There are too many tokens",
+		Text:  "Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."}},
 }
 
 // showSignIn answers GET /sign-in. It neither uses the link up nor checks it, because programs that preview mails open
@@ -140,11 +140,8 @@ func (x *exchange) signIn() error {
 			return errTooManyFailures
 		}
 	}
-	for _, known := range linkProblems {
-		if errors.Is(err, known.err) {
-			return x.show(known.problem.Status, "signin",
-				view{Title: known.problem.Title, Page: signInView{Problem: &known.problem}})
-		}
+	if p := web.ProblemOf(err, linkProblems); p != nil {
+		return x.show(p.Status, "signin", view{Title: p.Title, Page: signInView{Problem: p}})
 	}
 	return err
 }

@@ -166,16 +166,15 @@ func (x *exchange) linkCustomer() error {
 
 func (x *exchange) settleReport() error {
 	action := x.Request.PathValue("action")
-	var in any
+	var fields []string
 	switch action {
 	case "replay":
 	case "dismiss":
-		in = map[string]any{"reason": x.Form.Get("reason")}
+		fields = []string{"reason"}
 	default:
 		return errNoPage
 	}
-	return x.act("report", func() error {
-		return x.call(http.MethodPost,
-			"/admin/billing/inbox/"+url.PathEscape(x.Request.PathValue("id"))+"/"+action, in, nil)
-	}, x.inboxPage(), action, x.showInbox)
+	path := "/admin/billing/inbox/" + url.PathEscape(x.Request.PathValue("id")) + "/" + action
+	send := x.sender(http.MethodPost, path, fields...)
+	return x.act("report", send, x.inboxPage(), action, x.showInbox)
 }

@@ -11,6 +11,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/signin"
+	"letterhead/faults"
 	"letterhead/internal/web"
 )
 
@@ -32,20 +33,20 @@ type mailForm struct {
 }
 
 // linkProblems are the reasons why a link does not sign in.
-var linkProblems = []struct {
-	err     error
-	problem problem
-}{
-	{signin.ErrLinkUsed, problem{Status: http.StatusGone, Title: "This link was used before",
-		Text: "Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service."}},
-	{signin.ErrLinkExpired, problem{Status: http.StatusGone, Title: "This link has expired",
-		Text: "Links can be used for some minutes only."}},
-	{signin.ErrUnknownLink, problem{Status: http.StatusNotFound, Title: "This link is not known",
-		Text: "A part of it may be missing: copy all of it. Old links are forgotten."}},
-	{account.ErrClosed, problem{Status: http.StatusGone, Title: "This account is closed",
-		Text: "It no longer accepts sign-ins. The operator of the service has its ledger and statements."}},
-	{signin.ErrTooManySessions, problem{Status: http.StatusConflict, Title: "Too many people are signed in",
-		Text: "The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up."}},
+var linkProblems = []web.Row{
+	{When: faults.OneOf(signin.ErrLinkUsed), Problem: problem{Status: http.StatusGone,
+		Title: "This link was used before",
+		Text:  "Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service."}},
+	{When: faults.OneOf(signin.ErrLinkExpired), Problem: problem{Status: http.StatusGone,
+		Title: "This link has expired", Text: "Links can be used for some minutes only."}},
+	{When: faults.OneOf(signin.ErrUnknownLink), Problem: problem{Status: http.StatusNotFound,
+		Title: "This link is not known", Text: "A part of it may be missing: copy all of it. Old links are forgotten."}},
+	{When: faults.OneOf(account.ErrClosed), Problem: problem{Status: http.StatusGone,
+		Title: "This account is closed",
+		Text:  "It no longer accepts sign-ins. The operator of the service has its ledger and statements."}},
+	{When: faults.OneOf(signin.ErrTooManySessions), Problem: problem{Status: http.StatusConflict,
+		Title: "Too many people are signed in",
+		Text:  "The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up."}},
 }
 
 // showSignIn answers GET /dashboard/sign-in. It neither uses the link up nor checks it, because programs that preview
@@ -76,17 +77,16 @@ func (x *exchange) signIn() error {
 		}
 		return x.redirect(page)
 	}
-	for _, known := range linkProblems {
-		if errors.Is(err, known.err) {
-			v.Problem, v.Token = &known.problem, ""
-			if x.Token != "" {
-				current, err := x.Sessions.Session(x.Ctx, x.Token)
-				v.Continue = err == nil && current.AccountID == v.AccountID
-			}
-			return x.show(known.problem.Status, "signin", view{Title: known.problem.Title, Page: v})
-		}
+	p := web.ProblemOf(err, linkProblems)
+	if p == nil {
+		return err
 	}
-	return err
+	v.Problem, v.Token = p, ""
+	if x.Token != "" {
+		current, err := x.Sessions.Session(x.Ctx, x.Token)
+		v.Continue = err == nil && current.AccountID == v.AccountID
+	}
+	return x.show(p.Status, "signin", view{Title: p.Title, Page: v})
 }
 
 // wantedFor is how long a browser remembers the page that a person asked for before signing in: longer than it takes to

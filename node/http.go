@@ -15,6 +15,7 @@ import (
 	"letterhead/projections/ledger"
 	"letterhead/readapi"
 	"letterhead/readapi/logo"
+	"letterhead/readapi/lookup"
 	"letterhead/workers/signinmail"
 )
 
@@ -92,11 +93,13 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	}
 	deps := readapi.Deps{
 		Reports: n.Writers.Billing, Stripe: n.Operations.Billing.Stripe, Catalog: catalog,
-		Credits: recordedCredits{n.Writers.Accounts, n.run.unrecorded},
-		Quotas:  n.Writers.Quotas, Recorder: n.Writers.Usage,
-		Brands: n.Writers.Brands, Index: n.Models.Brands, Keys: n.Models.Keys,
+		Parts: lookup.Parts{
+			Credits: recordedCredits{n.Writers.Accounts, n.run.unrecorded},
+			Brands:  n.Writers.Brands, Index: n.Models.Brands, Changes: n.brandWatch, Counters: counters,
+		},
+		Quotas: n.Writers.Quotas, Recorder: n.Writers.Usage, Keys: n.Models.Keys,
 		Usage: n.Models.Usage, Ledger: n.Models.Ledger, Crawls: brandCrawls{n.Stores.Log}, Search: n.Search,
-		Assets: n.Stores.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters,
+		Assets: n.Stores.Assets, Logos: logos,
 		Checkpoints:    n.Models.Checkpoints,
 		Filled:         n.health.filled,
 		Answered:       n.run.charges.Answered,

@@ -37,12 +37,6 @@ type Link struct {
 	PaymentID string `json:"payment_id,omitempty"`
 }
 
-// CheckoutSession is a page on which an account pays.
-type CheckoutSession struct {
-	ID  string `json:"id"`
-	URL string `json:"url"`
-}
-
 // Billing has the use cases of payments through a processor.
 type Billing struct {
 	Reads    *Reads
@@ -130,30 +124,30 @@ func readCatalog(name string) (_ *domain.Catalog, err error) {
 // Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. Errors:
 // account.ErrNotFound, account.ErrClosed, ErrNotSold, stripeapi.ErrNoKey, ErrNoPage, and as Catalog and
 // commands.AccountWriter.Standing.
-func (o *Billing) Checkout(ctx context.Context, accountID, pack, price string) (CheckoutSession, error) {
+func (o *Billing) Checkout(ctx context.Context, accountID, pack, price string) (stripeapi.Session, error) {
 	shut, err := closed(o.Writer, accountID)(ctx)
 	if err != nil {
-		return CheckoutSession{}, err
+		return stripeapi.Session{}, err
 	}
 	if shut { // the payment could not be granted
-		return CheckoutSession{}, account.ErrClosed
+		return stripeapi.Session{}, account.ErrClosed
 	}
 	catalog, err := o.Catalog()
 	if err != nil {
-		return CheckoutSession{}, err
+		return stripeapi.Session{}, err
 	}
 	offer, ok := catalog.Offer(price)
 	if pack != "" {
 		offer, ok = catalog.Pack(pack)
 	}
 	if !ok {
-		return CheckoutSession{}, fmt.Errorf("%w %s%s; it sells %s", ErrNotSold, pack, price, offers(catalog))
+		return stripeapi.Session{}, fmt.Errorf("%w %s%s; it sells %s", ErrNotSold, pack, price, offers(catalog))
 	}
 	session, err := o.Stripe.Checkout(ctx, commands.Checkout(offer, accountID, catalog, o.BaseURL))
 	if err != nil && !errors.Is(err, stripeapi.ErrNoKey) {
 		err = fmt.Errorf("%w: %w", ErrNoPage, err)
 	}
-	return CheckoutSession{ID: session.ID, URL: session.URL}, err
+	return session, err
 }
 
 // offers lists the packs and prices of a catalog.

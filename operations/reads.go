@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/engine"
@@ -129,11 +130,15 @@ func (r *Reads) cause(ctx context.Context, err error) error {
 	return err
 }
 
-// await waits, for some time, until a read model, which every request reads, is at a position.
-func (r *Reads) await(ctx context.Context, name string, position eventlog.Position) error {
+// await waits, for some time, until a read model, which every request reads, is at a position. It returns ErrNotSeen,
+// with what has happened all the same, if it is not in time or after another error.
+func (r *Reads) await(ctx context.Context, name string, position eventlog.Position, happened string, other error) error {
 	ctx, cancel := context.WithTimeout(ctx, enforceTimeout)
 	defer cancel()
-	return r.Runner.WaitFor(ctx, name, position)
+	if err := errors.Join(other, r.Runner.WaitFor(ctx, name, position)); err != nil {
+		return fmt.Errorf("%s: %w: %w", happened, commands.ErrNotSeen, err)
+	}
+	return nil
 }
 
 // AwaitKeys waits until requests on every node follow the decisions up to a position. Every command that decides on

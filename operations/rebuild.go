@@ -44,13 +44,16 @@ func (r *Rebuilt) Object() map[string]any {
 
 // Rebuild is a rebuild that a request has begun.
 type Rebuild struct {
-	StartedAt        time.Time
-	FinishedAt       time.Time // zero while it runs
-	Step             string    // rebuild, compare or switch
-	Events           int64     // that the step has read
-	Position, Target eventlog.Position
-	Error            string
-	Rebuilt          *Rebuilt // nil without new tables
+	Name       string            `json:"name"`
+	Running    bool              `json:"running"`
+	StartedAt  time.Time         `json:"started_at"`
+	FinishedAt time.Time         `json:"finished_at,omitzero"` // zero while it runs
+	Step       string            `json:"step"`                 // rebuild, compare or switch
+	Events     int64             `json:"events"`               // that the step has read
+	Position   eventlog.Position `json:"position"`
+	Target     eventlog.Position `json:"target"`
+	Error      string            `json:"error,omitempty"`
+	Report     map[string]any    `json:"report,omitempty"` // as Rebuilt.Object; nil without new tables
 }
 
 // Models are the use cases of the read models and the search index.
@@ -62,7 +65,9 @@ type Models struct {
 	Now        func() time.Time
 	Logger     *slog.Logger
 
-	rebuilds rebuilds
+	turn sync.Mutex // one read model is rebuilt for requests at a time
+	mu   sync.Mutex // guards last
+	last map[string]*Rebuild
 }
 
 // List returns the state of every read model and of the search index.
@@ -123,30 +128,24 @@ func (o *Models) Rebuild(ctx context.Context, names []string, steps RebuildSteps
 	return errors.Join(append(errs, err)...)
 }
 
-// rebuilds are the last rebuilds that requests have begun, by read model.
-type rebuilds struct {
-	turn sync.Mutex // one is rebuilt at a time
-	mu   sync.Mutex // guards last
-	last map[string]*Rebuild
-}
-
-func (r *rebuilds) begin(name string, rebuild Rebuild) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if last := r.last[name]; last != nil && last.FinishedAt.IsZero() {
+// begin records that a rebuild begins, unless the last one of the read model runs.
+func (o *Models) begin(rebuild Rebuild) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if last := o.last[rebuild.Name]; last != nil && last.Running {
 		return false
 	}
-	if r.last == nil {
-		r.last = map[string]*Rebuild{}
+	if o.last == nil {
+		o.last = map[string]*Rebuild{}
 	}
-	r.last[name] = &rebuild
+	o.last[rebuild.Name] = &rebuild
 	return true
 }
 
-func (r *rebuilds) change(name string, change func(*Rebuild)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	change(r.last[name])
+func (o *Models) change(name string, change func(*Rebuild)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change(o.last[name])
 }
 
 // Start begins to rebuild a read model or the search index, until the node closes. The next rebuild of the same one
@@ -155,7 +154,7 @@ func (o *Models) Start(name string) error {
 	if name != search.Name && !slices.Contains(o.Runner.Names(), name) {
 		return fmt.Errorf("%s: %w", name, engine.ErrUnknown)
 	}
-	if !o.rebuilds.begin(name, Rebuild{StartedAt: o.Now()}) {
+	if !o.begin(Rebuild{Name: name, Running: true, StartedAt: o.Now().UTC()}) {
 		return fmt.Errorf("%s: %w", name, engine.ErrBuilding)
 	}
 	o.Background(func(ctx context.Context) {
@@ -163,8 +162,8 @@ func (o *Models) Start(name string) error {
 		if err != nil && ctx.Err() == nil {
 			o.Logger.Error("a read model could not be rebuilt", "name", name, "error", err)
 		}
-		o.rebuilds.change(name, func(r *Rebuild) {
-			r.FinishedAt = o.Now()
+		o.change(name, func(r *Rebuild) {
+			r.Running, r.FinishedAt = false, o.Now().UTC()
 			if err != nil {
 				r.Error = err.Error()
 			}
@@ -178,18 +177,18 @@ func (o *Models) rebuildFor(ctx context.Context, name string) error {
 	if name == search.Name {
 		return o.Index.Rebuild(ctx)
 	}
-	o.rebuilds.turn.Lock()
-	defer o.rebuilds.turn.Unlock()
+	o.turn.Lock()
+	defer o.turn.Unlock()
 	steps := RebuildSteps{
 		Progress: func(step string) func(engine.Progress) {
 			return func(p engine.Progress) {
-				o.rebuilds.change(name, func(r *Rebuild) {
+				o.change(name, func(r *Rebuild) {
 					r.Step, r.Events, r.Position, r.Target = step, p.Events, p.Position, p.Target
 				})
 			}
 		},
 		Rebuilt: func(done Rebuilt) error {
-			o.rebuilds.change(name, func(r *Rebuild) { r.Rebuilt = &done })
+			o.change(name, func(r *Rebuild) { r.Report = done.Object() })
 			return nil
 		},
 	}
@@ -198,9 +197,9 @@ func (o *Models) rebuildFor(ctx context.Context, name string) error {
 
 // Last returns the last rebuild that a request to this process has begun; false if there was none.
 func (o *Models) Last(name string) (Rebuild, bool) {
-	o.rebuilds.mu.Lock()
-	defer o.rebuilds.mu.Unlock()
-	last := o.rebuilds.last[name]
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := o.last[name]
 	if last == nil {
 		return Rebuild{}, false
 	}

@@ -94,10 +94,7 @@ func (o *SignIns) awaitSessions(ctx context.Context, happened string, position e
 	if position == 0 { // the stream is empty; the read model may be new in a release whose upgrade is not finished
 		return nil
 	}
-	if err := o.Reads.await(ctx, sessions.Name, position); err != nil {
-		return fmt.Errorf("%s: %w: %w", happened, commands.ErrNotSeen, err)
-	}
-	return nil
+	return o.Reads.await(ctx, sessions.Name, position, happened, nil)
 }
 
 // Links by e-mail in a minute.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"time"
@@ -73,10 +72,7 @@ func (o *Tokens) Issue(ctx context.Context, by commands.Request, name string, sc
 	if expires.IsZero() {
 		issued.ExpiresAt = time.Time{}
 	}
-	if err := errors.Join(named, o.Reads.await(ctx, operators.Name, done.Position)); err != nil {
-		return issued, fmt.Errorf("token %s is issued: %w: %w", id, commands.ErrNotSeen, err)
-	}
-	return issued, nil
+	return issued, o.Reads.await(ctx, operators.Name, done.Position, "token "+id+" is issued", named)
 }
 
 // newOperatorToken returns the text of a new token, and the part of it that may be stored.
@@ -131,10 +127,7 @@ func (o *Tokens) Revoke(ctx context.Context, by commands.Request, id string) (re
 	if err != nil {
 		return false, err
 	}
-	if err := o.Reads.await(ctx, operators.Name, done.Position); err != nil {
-		return done.Repeated, fmt.Errorf("token %s is revoked: %w: %w", id, commands.ErrNotSeen, err)
-	}
-	return done.Repeated, nil
+	return done.Repeated, o.Reads.await(ctx, operators.Name, done.Position, "token "+id+" is revoked", nil)
 }
 
 // List returns the selected tokens of operators, without their texts, at most limit, the newest first.
@@ -221,8 +214,5 @@ func (o *Tokens) Enter(ctx context.Context, linkToken string) (string, Token, er
 	names, err := o.Names.Names(ctx, begun.TokenID)
 	token := Token{ID: begun.TokenID, Name: names[begun.TokenID], Scope: begun.Scope, Last4: key.Last4, State: "active",
 		ExpiresAt: begun.ExpiresAt}
-	if err := errors.Join(err, o.Reads.await(ctx, operators.Name, begun.Position)); err != nil {
-		return text, token, fmt.Errorf("token %s is issued: %w: %w", token.ID, commands.ErrNotSeen, err)
-	}
-	return text, token, nil
+	return text, token, o.Reads.await(ctx, operators.Name, begun.Position, "token "+token.ID+" is issued", err)
 }

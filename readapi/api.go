@@ -115,29 +115,21 @@ func (c Config) withDefaults() Config {
 
 // Deps are the parts that the API uses. All except CaughtUp are required.
 type Deps struct {
-	Credits  lookup.Credits
-	Quotas   Quotas
-	Recorder UsageRecorder
-	Brands   lookup.Brands
-	Index    lookup.Index
-	Keys     KeyDirectory
-	Usage    UsageCounts
-	Ledger   Ledger
-	Crawls   Crawls
-	Search   Searcher
-	Assets   AssetStore
-	Logos    LogoRenderer
-	Changes  lookup.Changes
-	Counters ratelimit.Counters
+	lookup.Parts // of which New sets Keyless
+	Quotas       Quotas
+	Recorder     UsageRecorder
+	Keys         KeyDirectory
+	Usage        UsageCounts
+	Ledger       Ledger
+	Crawls       Crawls
+	Search       Searcher
+	Assets       AssetStore
+	Logos        LogoRenderer
 	// Checkpoints has the checkpoints of the ledger.
 	Checkpoints Checkpoints
 	Reports     Reports
 	Stripe      Stripe
 	Catalog     *billing.Catalog // what is sold
-	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is called before an
-	// id is reported as unknown, because another node may just have answered it. Optional: nil if there are no other
-	// nodes.
-	CaughtUp func(ctx context.Context) error
 	// LedgerCaughtUp waits until the Ledger has every event that the log had at the time of the call, so that it shows
 	// every charge that was answered before.
 	LedgerCaughtUp func(ctx context.Context) error
@@ -198,6 +190,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	deps.Keyless = deps.Quotas
 	quick := min(cfg.RequestTimeout, cfg.QuickTimeout)
 	a := &API{
 		Config: cfg, Deps: deps, secure: schemeOf(cfg.BaseURL) == "https", quick: quick,
@@ -207,10 +200,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		lookup: lookup.New(lookup.Config{
 			CrawlTimeout: cfg.CrawlTimeout, LogoTimeout: cfg.LogoTimeout, Quick: quick,
 			CrawlsPerMinute: cfg.CrawlsPerMinute, Logger: cfg.Logger, Now: cfg.Now,
-		}, lookup.Parts{
-			Credits: deps.Credits, Brands: deps.Brands, Index: deps.Index, Changes: deps.Changes,
-			Counters: deps.Counters, Keyless: deps.Quotas, CaughtUp: deps.CaughtUp,
-		}),
+		}, deps.Parts),
 	}
 	var err error
 	if a.pages, err = newPages(cfg.BaseURL, cfg.LogoHost, cfg.UserAgent, cfg.Operator); err != nil {

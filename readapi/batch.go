@@ -168,16 +168,11 @@ func (x *exchange) logBatch(answer *lookup.BatchAnswer) {
 
 // batchItem is the BatchItem of the OpenAPI description without the brand, which is JSON already.
 type batchItem struct {
-	Identifier string     `json:"identifier"`
-	Domain     *string    `json:"domain"`
-	Status     int        `json:"status"`
-	Error      *itemError `json:"error,omitempty"`
-	RetryAfter int64      `json:"retryAfter,omitempty"` // seconds
-}
-
-type itemError struct {
-	Code    Code   `json:"code"`
-	Message string `json:"message"`
+	Identifier string       `json:"identifier"`
+	Domain     *string      `json:"domain"`
+	Status     int          `json:"status"`
+	Error      *errorObject `json:"error,omitempty"`      // without its docs and details
+	RetryAfter int64        `json:"retryAfter,omitempty"` // seconds
 }
 
 // batchBody writes the BatchResponse of the OpenAPI description item by item: the whole response may take
@@ -231,7 +226,7 @@ func (b *batchBody) appendItem(dst []byte, item *lookup.BatchItem) ([]byte, erro
 	}
 	if item.Err != nil {
 		p := problemOf(item.Err, b.now, b.exchange.api.BillingURL)
-		out.Status, out.Error = p.Status, &itemError{Code: p.Code, Message: p.Text}
+		out.Status, out.Error = p.Status, &errorObject{Code: p.Code, Message: p.Text}
 		// Only a remembered crawl has a time for a retry; the API has no other use of the field.
 		if p.Status == http.StatusServiceUnavailable && p.Code != CodeUpstreamFailed {
 			out.RetryAfter = int64(p.RetryAfter / time.Second)

@@ -163,12 +163,6 @@ func webhookRejected(err error) *Problem {
 	return web.Invalid("The webhook was rejected: %s.", err)
 }
 
-// checkoutBody is the CheckoutSession of the OpenAPI description.
-type checkoutBody struct {
-	ID  string `json:"id"`
-	URL string `json:"url"`
-}
-
 // serveCheckout answers POST /v1/billing/checkout with a page on which the account's owner pays.
 func (x *exchange) serveCheckout() error {
 	body, err := requestbody.Read(x.ResponseWriter, x.request, maxCheckoutBody)
@@ -200,7 +194,7 @@ func (x *exchange) serveCheckout() error {
 			retryUnavailable, err)
 	}
 	x.Header()["Cache-Control"] = cacheNever
-	return x.sendJSON(checkoutBody{ID: session.ID, URL: session.URL})
+	return x.sendJSON(session)
 }
 
 const checkoutExample = `{"pack":"small"}`

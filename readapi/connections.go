@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
 )
 
 // Limits of the open connections of a listener. Each is an open file.
@@ -118,14 +120,10 @@ func newConnections(most int, unrouted *Unrouted) *connections {
 	return &connections{
 		limit: max(1, most-reserve), reserve: reserve, unrouted: unrouted,
 		dismissal: make(chan struct{}, maxDismissals), open: map[*answerConn]struct{}{},
-		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_http_connections_evicted_total",
-			Help: "Connections closed to make room for others, by what they waited for: request, body or reader.",
-		}, []string{"waiting_for"}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "letterhead_http_connections_refused_total",
-			Help: "Connections whose request got 503 because there was no room.",
-		}),
+		evicted: telemetry.Counters("letterhead_http_connections_evicted_total",
+			"Connections closed to make room for others, by what they waited for: request, body or reader.", "waiting_for"),
+		refused: telemetry.Counter("letterhead_http_connections_refused_total",
+			"Connections whose request got 503 because there was no room."),
 	}
 }
 

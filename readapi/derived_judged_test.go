@@ -95,7 +95,7 @@ func (d *deriver) judge(t rapid.TB, r *derived, path string, a answer) {
 
 // takesMinute reports whether every request of an operation takes a unit of the minute window.
 func takesMinute(o *openapi.Operation) bool {
-	return slices.ContainsFunc(openapitest.Response(o, http.StatusOK).Headers, func(h *openapi.Header) bool { return h.Name == "X-RateLimit-Limit" && h.Required })
+	return slices.ContainsFunc(openapitest.Response(o, http.StatusOK).Headers, func(h *openapi.Parameter) bool { return h.Name == "X-RateLimit-Limit" && h.Required })
 }
 
 // judgeStatus compares an answer with the consequences that the document gives for the changes of its request.

@@ -266,14 +266,14 @@ func TestBotPage_Crawler_IsDescribed(t *testing.T) {
 func TestLimitsOf_EachSchema_IsDescribed(t *testing.T) {
 	one, three, ten, low := 1, 3, 10, 0.0
 	for want, s := range map[string]*openapi.Schema{
-		"length at least 1":    {MinLength: &one},
-		"length at most 10":    {MaxLength: &ten},
-		"length 1 to 10":       {MinLength: &one, MaxLength: &ten},
-		"at least 1 items":     {MinItems: &one},
-		"at least 0":           {Minimum: &low},
+		"length at least 1":    {Limits: openapi.Limits{MinLength: &one}},
+		"length at most 10":    {Limits: openapi.Limits{MaxLength: &ten}},
+		"length 1 to 10":       {Limits: openapi.Limits{MinLength: &one, MaxLength: &ten}},
+		"at least 1 items":     {Limits: openapi.Limits{MinItems: &one}},
+		"at least 0":           {Limits: openapi.Limits{Minimum: &low}},
 		"one of light, dark":   {OneOf: []*openapi.Schema{{Types: []string{"string"}, Enum: []any{"light", "dark"}}, {Types: []string{"null"}}}},
 		"one of light":         {Enum: []any{"light"}},
-		"always 2.0, length 3": {Const: "2.0", MinLength: &three, MaxLength: &three},
+		"always 2.0, length 3": {Const: "2.0", Limits: openapi.Limits{MinLength: &three, MaxLength: &three}},
 	} {
 		if got := strings.Join(limitsOf(s), ", "); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -6,36 +6,28 @@ import (
 
 // accountBody is the Account of the OpenAPI description.
 type accountBody struct {
-	Plan    string         `json:"plan"`
-	Credits accountCredits `json:"credits"`
-	Period  string         `json:"period"` // YYYY-MM, UTC
-	Usage   accountUsage   `json:"usage"`
-	Limits  accountLimits  `json:"limits"`
-	Key     accountKey     `json:"key"`
-}
-
-type accountCredits struct {
-	Balance   int64 `json:"balance"`   // may be below zero after a refund of spent credits
-	Remaining int64 `json:"remaining"` // the balance, never below zero
-}
-
-type accountUsage struct {
-	Lookups  int64 `json:"lookups"`
-	Logos    int64 `json:"logos"`
-	Searches int64 `json:"searches"`
-}
-
-type accountLimits struct {
-	PerMinute        int    `json:"perMinute"`
-	BatchSize        int    `json:"batchSize"`
-	CrawlsPerMinute  int    `json:"crawlsPerMinute"`
-	LogosPerMonth    *int64 `json:"logosPerMonth"` // null = unlimited
-	SearchesPerMonth *int64 `json:"searchesPerMonth"`
-}
-
-type accountKey struct {
-	ID   string `json:"id"`
-	Kind string `json:"kind"`
+	Plan    string `json:"plan"`
+	Credits struct {
+		Balance   int64 `json:"balance"`   // may be below zero after a refund of spent credits
+		Remaining int64 `json:"remaining"` // the balance, never below zero
+	} `json:"credits"`
+	Period string `json:"period"` // YYYY-MM, UTC
+	Usage  struct {
+		Lookups  int64 `json:"lookups"`
+		Logos    int64 `json:"logos"`
+		Searches int64 `json:"searches"`
+	} `json:"usage"`
+	Limits struct {
+		PerMinute        int    `json:"perMinute"`
+		BatchSize        int    `json:"batchSize"`
+		CrawlsPerMinute  int    `json:"crawlsPerMinute"`
+		LogosPerMonth    *int64 `json:"logosPerMonth"` // null = unlimited
+		SearchesPerMonth *int64 `json:"searchesPerMonth"`
+	} `json:"limits"`
+	Key struct {
+		ID   string `json:"id"`
+		Kind string `json:"kind"`
+	} `json:"key"`
 }
 
 // serveMe answers GET and HEAD /v1/me. Everything in it except the logos comes from the commands, not from a
@@ -60,17 +52,15 @@ func (x *exchange) serveMe() error {
 	}
 	x.Header()["Cache-Control"] = cacheNever
 	x.setCredits(standing.Remaining)
-	return x.sendJSON(accountBody{
-		Plan:    string(standing.Plan),
-		Credits: accountCredits{Balance: standing.Balance, Remaining: max(0, standing.Balance)},
-		Period:  standing.Month,
-		Usage:   accountUsage{Lookups: standing.Lookups, Logos: counted.Logos, Searches: searches},
-		Limits: accountLimits{
-			PerMinute: row.PerMinute, BatchSize: row.BatchSize, CrawlsPerMinute: row.CrawlsPerMinute,
-			LogosPerMonth: allowance(row.LogosPerMonth), SearchesPerMonth: allowance(row.SearchesPerMonth),
-		},
-		Key: accountKey{ID: caller.KeyID, Kind: string(caller.Kind)},
-	})
+	body := accountBody{Plan: string(standing.Plan), Period: standing.Month}
+	body.Credits.Balance, body.Credits.Remaining = standing.Balance, max(0, standing.Balance)
+	body.Usage.Lookups, body.Usage.Logos, body.Usage.Searches = standing.Lookups, counted.Logos, searches
+	body.Limits.PerMinute, body.Limits.BatchSize = row.PerMinute, row.BatchSize
+	body.Limits.CrawlsPerMinute = row.CrawlsPerMinute
+	body.Limits.LogosPerMonth = allowance(row.LogosPerMonth)
+	body.Limits.SearchesPerMonth = allowance(row.SearchesPerMonth)
+	body.Key.ID, body.Key.Kind = caller.KeyID, string(caller.Kind)
+	return x.sendJSON(body)
 }
 
 // allowance converts a plan's limit to its API form: null if unlimited.

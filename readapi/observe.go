@@ -199,17 +199,11 @@ var secondsBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_http_requests_total", Help: "Requests answered, by route, method and status.",
-		}, []string{"route", "method", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "letterhead_http_request_duration_seconds",
-			Help:    "From the request's headers to the end of the answer, by route.",
-			Buckets: secondsBuckets,
-		}, []string{"route"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "letterhead_http_requests_in_flight", Help: "Requests that are being answered.",
-		}),
+		requests: telemetry.Counters("letterhead_http_requests_total",
+			"Requests answered, by route, method and status.", "route", "method", "status"),
+		seconds: telemetry.Histograms("letterhead_http_request_duration_seconds",
+			"From the request's headers to the end of the answer, by route.", secondsBuckets, "route"),
+		inFlight: telemetry.Gauge("letterhead_http_requests_in_flight", "Requests that are being answered."),
 	}
 	return m, telemetry.Register(registerer, m.requests, m.seconds, m.inFlight)
 }

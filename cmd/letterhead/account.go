@@ -22,8 +22,7 @@ import (
 )
 
 func accountCreate(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "create", Short: "Create an account with a secret and a publishable key",
-		Args: exactArgs()}
+	c := command("create", "Create an account with a secret and a publishable key")
 	c.Flags().String("name", "", "name of the account's holder")
 	c.Flags().String("plan", string(plan.Free), "free, starter, growth or custom")
 	return show(e, c, "POST", "/admin/accounts", func(_ *client, created operations.NewAccount) error {
@@ -44,39 +43,37 @@ func accountCreate(e *environment) *cobra.Command {
 }
 
 func accountShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID")}
+	c := command("show ID", "Show an account")
 	asOfFlag(c)
 	asJSON := jsonFlag(c)
 	return act(e, c, "GET", "/admin/accounts/{ID}", func(x *client, a adminapi.Account) error {
-		switch {
-		case *asJSON:
+		if *asJSON {
 			return printJSON(e.stdout, row[adminapi.Account]{text: x.answer}.without("opened_at"))
-		case !a.AsOf.IsZero():
-			return e.printPast(&a)
 		}
-		return e.printf("account  %s\nname     %s\nplan     %s\nstatus   %s\nbalance  %d credits (%d "+
-			"available, %d open holds)\nlookups  %d in %s\nopened   %s\n",
-			a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance,
-			a.Credits.Available, a.OpenHolds,
-			a.Lookups.Count, a.Lookups.Month, a.OpenedAt.Format(time.RFC3339))
+		return e.printAccount(&a)
 	})
 }
 
-func (e *environment) printPast(a *adminapi.Account) error {
-	state := ""
-	if a.Provisional {
-		state = ", provisional"
+func (e *environment) printAccount(a *adminapi.Account) error {
+	asOf, rest := "", fmt.Sprintf(" (%d available, %d open holds)", a.Credits.Available, a.OpenHolds)
+	if !a.AsOf.IsZero() {
+		state := ""
+		if a.Provisional {
+			state = ", provisional"
+		}
+		asOf, rest = fmt.Sprintf("as of    %s (revision %d%s)\n", a.AsOf.Format(time.RFC3339Nano), a.Revision, state), ""
 	}
 	fmt.Fprintf(e.stdout,
-		"account  %s\nname     %s\nas of    %s (revision %d%s)\nplan     %s\nstatus   %s\nbalance  %d "+
-			"credits\nlookups  %d in %s\n",
-		a.Account.ID, a.Account.Name, a.AsOf.Format(time.RFC3339Nano), a.Revision, state,
-		a.Account.Plan, a.Account.Status,
-		a.Credits.Balance, a.Lookups.Count, a.Lookups.Month)
+		"account  %s\nname     %s\n%splan     %s\nstatus   %s\nbalance  %d credits%s\nlookups  %d in %s\n",
+		a.Account.ID, a.Account.Name, asOf, a.Account.Plan, a.Account.Status, a.Credits.Balance, rest,
+		a.Lookups.Count, a.Lookups.Month)
 	if a.Searches != nil {
 		fmt.Fprintf(e.stdout, "searches %d\nlogos    %d\n", a.Searches.Count, a.Logos.Count)
 	}
-	fmt.Fprintf(e.stdout, "opened   %s\n", a.OpenedAt.Format(time.RFC3339))
+	err := e.printf("opened   %s\n", a.OpenedAt.Format(time.RFC3339))
+	if err != nil || asOf == "" {
+		return err
+	}
 	table := newTable(e.stdout)
 	fmt.Fprintln(table, "\nLOT\tAT\tKIND\tPAYMENT\tCREDITS\tUNSPENT\tMONEY\tDEFERRED")
 	for _, l := range a.Lots {
@@ -90,7 +87,7 @@ func (e *environment) printPast(a *adminapi.Account) error {
 }
 
 func accountList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs()}
+	c := command("list", "List accounts")
 	c.Flags().String("name", "", "only accounts whose name has words that begin with these, or by the beginning of an id")
 	named(c, "name", "q")
 	c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
@@ -136,46 +133,39 @@ func used(a *adminapi.Account) string {
 }
 
 func accountPlan(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "plan ID PLAN", Short: "Move an account to another plan immediately",
-		Args: exactArgs("ID", "PLAN")}
-	return act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done decided) error {
-		return done.print(e, "plan "+x.args[1])
+	c := command("plan ID PLAN", "Move an account to another plan immediately")
+	return act(e, c, "PUT", "/admin/accounts/{ID}/plan", func(x *client, done adminapi.Change) error {
+		return e.printDecision(done, "plan "+x.args[1])
 	})
 }
 
 func accountChange(e *environment, verb, outcome, short string) *cobra.Command {
-	c := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs("ID")}
+	c := command(verb+" ID", short)
 	if verb == "suspend" {
 		c.Flags().String("reason", "", "why; kept forever, so name no person")
 	}
 	return act(e, c, "POST", "/admin/accounts/{ID}/"+verb,
-		func(_ *client, done decided) error { return done.print(e, outcome) })
+		func(_ *client, done adminapi.Change) error { return e.printDecision(done, outcome) })
 }
 
 func accountNote(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "note ID TEXT", Short: "Add a note for operators to an account",
-		Args: exactArgs("ID", "TEXT")}
-	return act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done decided) error {
+	c := command("note ID TEXT", "Add a note for operators to an account")
+	return act(e, c, "POST", "/admin/accounts/{ID}/notes", func(_ *client, done adminapi.Change) error {
 		return e.printf("account %s: note added\n", done.Account)
 	})
 }
 
-// decided is a decision about an account as the admin API answers it.
-type decided struct {
-	Account  string
-	Repeated bool
-}
-
-func (d decided) print(e *environment, what string) error {
-	if d.Repeated {
+// printDecision prints what was decided about an account.
+func (e *environment) printDecision(done adminapi.Change, what string) error {
+	if done.Repeated {
 		what += " (nothing to change)"
 	}
-	return e.printf("account %s: %s\n", d.Account, what)
+	return e.printf("account %s: %s\n", done.Account, what)
 }
 
 func accountLoginLink(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the dashboard of an account",
-		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink}}
+	c := command("login-link", "Print a link to sign in to the dashboard of an account")
+	c.Annotations = map[string]string{ifUnanswered: anotherLink}
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("person", signin.Owner, "id of the person, if several sign in to the account; not a name or an "+
 		"address, because events keep it forever")
@@ -195,10 +185,9 @@ func printLink(e *environment, link operations.LoginLink, lifetime time.Duration
 }
 
 func accountSignOut(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "sign-out ID", Short: "Sign the people of an account out of its dashboard",
-		Args: exactArgs("ID")}
+	c := command("sign-out ID", "Sign the people of an account out of its dashboard")
 	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
-	return act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done decided) error {
+	return act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done adminapi.Change) error {
 		note := ""
 		if done.Repeated {
 			note = ": there was no open session and no link that could be used"
@@ -209,10 +198,7 @@ func accountSignOut(e *environment) *cobra.Command {
 }
 
 func accountSignInEmail(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "sign-in-email ID", Short: "Show or set the e-mail addresses for sign-in links of an account",
-		Args: exactArgs("ID"),
-	}
+	c := command("sign-in-email ID", "Show or set the e-mail addresses for sign-in links of an account")
 	address := c.Flags().String("email", "", "e-mail address of the person")
 	c.Flags().String("person", signin.Owner,
 		"id of the person whose address is set; not a name or an address, because "+

@@ -24,10 +24,8 @@ type archiveOptions struct {
 }
 
 func archiveCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "archive --before DATE --to FILE.jsonl.zst",
-		Short: "Move old crawls of domains that never became brands out of the log", Args: exactArgs(),
-	}
+	c := command("archive --before DATE --to FILE.jsonl.zst",
+		"Move old crawls of domains that never became brands out of the log")
 	var o archiveOptions
 	var before string
 	flags := c.Flags()
@@ -63,28 +61,16 @@ func parseBefore(flag, text string) (time.Time, error) {
 }
 
 func (e *environment) archive(ctx context.Context, o archiveOptions) error {
-	cfg, err := e.config()
-	if err != nil {
-		return err
+	inUse := func(folder string) error {
+		return fmt.Errorf("%s: %w; stop the server before you archive", folder, datafolder.ErrInUse)
 	}
-	if cfg.Shared() {
-		return usageError{errors.New("archive works on the log of a data folder (LETTERHEAD_EVENTSTORE=sqlite); docs/backup.md describes how to archive before a migration")}
-	}
-	lock, err := datafolder.Acquire(cfg.Data, datafolder.MustExist, version)
-	if errors.Is(err, datafolder.ErrInUse) {
-		return fmt.Errorf("%w; stop the server before you archive", err)
-	}
-	if err != nil {
-		return err
-	}
-	if err := datafolder.CheckRestored(cfg.Data); err != nil {
-		return errors.Join(err, lock.Release())
-	}
-	n, err := node.OpenStores(ctx, cfg, lock, e.options(node.ToWrite))
-	if err != nil {
-		return err
-	}
-	return errors.Join(e.archiveIn(ctx, n, o), n.Close())
+	archive := func(n *node.Node) error { return e.archiveIn(ctx, n, o) }
+	return e.on(node.ToWrite, restored(node.OpenStores), archive, inUse, func(c node.Command) error {
+		if c.Settings.Shared() {
+			return usageError{errors.New("archive works on the log of a data folder (LETTERHEAD_EVENTSTORE=sqlite); docs/backup.md describes how to archive before a migration")}
+		}
+		return c.Do(ctx)
+	})
 }
 
 func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOptions) error {
@@ -121,10 +107,7 @@ func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOpti
 }
 
 func migrateCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "migrate --to esdb://…", Short: "Move from the data folder to EventStoreDB, PostgreSQL and a bucket",
-		Args: exactArgs(),
-	}
+	c := command("migrate --to esdb://…", "Move from the data folder to EventStoreDB, PostgreSQL and a bucket")
 	var m node.Migration
 	var asJSON bool
 	var before string

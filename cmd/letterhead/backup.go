@@ -18,11 +18,8 @@ import (
 )
 
 func backupCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "backup FOLDER | URL",
-		Short: "Copy events, names and images to a folder or a bucket, even while the server runs",
-		Args:  exactArgs("FOLDER"),
-	}
+	c := command("backup FOLDER | URL",
+		"Copy events, names and images to a folder or a bucket, even while the server runs")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		to, err := backupPlace(args[0])
@@ -42,10 +39,7 @@ func backupCommand(e *environment) *cobra.Command {
 				for _, id := range sum.DamagedAssets {
 					fmt.Fprintf(e.stderr, "warning: the image %s is damaged in the asset store and is not in the backup; the next crawl of its brand replaces it\n", id)
 				}
-				if *asJSON {
-					return printJSON(e.stdout, sum)
-				}
-				return e.printf(
+				return e.print(*asJSON, sum,
 					"backup of %d events up to position %d, %d names (new: %d events, %d images) in %s\n%s\n",
 					sum.Events, sum.Position, sum.Names, sum.NewEvents+sum.Adopted, sum.NewAssets,
 					time.Since(began).Round(time.Millisecond), sum.Place)
@@ -83,7 +77,7 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 		return func(p backup.Progress) {
 			g := gaugeOf(p)
 			if p.Stage != stage || m == nil {
-				stage, m = p.Stage, newMeter(g)
+				stage, m = p.Stage, &meter{time.Now(), g}
 				bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w),
 					progressbar.OptionSetDescription(label()), progressbar.OptionClearOnFinish(),
 					progressbar.OptionThrottle(progressEvery/10))
@@ -102,7 +96,7 @@ func stages(w io.Writer, what string) func(backup.Progress) {
 		now, g := time.Now(), gaugeOf(p)
 		begins, ends := p.Stage != stage, g.end > 0 && g.at >= g.end
 		if begins || m == nil {
-			stage, m = p.Stage, newMeter(g)
+			stage, m = p.Stage, &meter{now, g}
 		}
 		if !begins && now.Sub(last) < progressEvery && (ended || !ends) {
 			return
@@ -137,8 +131,6 @@ type meter struct {
 	first gauge
 }
 
-func newMeter(first gauge) *meter { return &meter{began: time.Now(), first: first} }
-
 // text returns a description such as "12000 events, 34 % of the log, 2100/s, about 12s left".
 func (m *meter) text(g gauge) string {
 	var parts []string
@@ -153,7 +145,7 @@ func (m *meter) text(g gauge) string {
 	}
 	passed := time.Since(m.began)
 	if passed > 0 && g.done > m.first.done {
-		parts = append(parts, m.rate(g, passed))
+		parts = append(parts, fmt.Sprintf("%.0f/s", float64(g.done-m.first.done)/passed.Seconds()))
 	}
 	if passed > 0 && g.at > m.first.at && g.at < g.end {
 		left := time.Duration(float64(passed) / float64(g.at-m.first.at) * float64(g.end-g.at))
@@ -162,18 +154,11 @@ func (m *meter) text(g gauge) string {
 	return strings.Join(parts, ", ")
 }
 
-func (m *meter) rate(g gauge, passed time.Duration) string {
-	return fmt.Sprintf("%.0f/s", float64(g.done-m.first.done)/passed.Seconds())
-}
-
 // maxErasedList is the maximum size of the file of --erased.
 const maxErasedList = 64 << 20
 
 func restoreCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "restore FOLDER | URL", Short: "Fill an empty data folder, or empty services, from a backup",
-		Args: exactArgs("FOLDER"),
-	}
+	c := command("restore FOLDER | URL", "Fill an empty data folder, or empty services, from a backup")
 	flags := c.Flags()
 	withoutHolders := flags.Bool("without-holders", false, "leave out the names of account holders and keys")
 	erased := flags.String("erased", "", "file with ids, one per line, whose names are left out")
@@ -209,10 +194,7 @@ func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, fro
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return printJSON(e.stdout, out)
-	}
-	return e.printf(
+	return e.print(asJSON, out,
 		"restored %d events (%d were there), %d names, %d images in %s; every chain holds: %d account(s), %d events\n",
 		out.Events, out.Present, out.Names, out.Assets, time.Since(began).Round(time.Millisecond),
 		out.Accounts, out.ChainEvents)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	domain "letterhead/domain/billing"
 	"letterhead/domain/books"
 	"letterhead/domain/reconcile"
@@ -24,12 +25,12 @@ import (
 )
 
 func billingCheckout(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "checkout", Short: "Create a page on which an account pays", Args: exactArgs(),
-		Annotations: map[string]string{appendsNothing: "true"}}
+	c := command("checkout", "Create a page on which an account pays")
+	c.Annotations = map[string]string{appendsNothing: "true"}
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("pack", "", "name of a pack")
 	c.Flags().String("price", "", "id of a price")
-	return show(e, c, "POST", "/admin/billing/checkouts", func(_ *client, session operations.CheckoutSession) error {
+	return show(e, c, "POST", "/admin/billing/checkouts", func(_ *client, session stripeapi.Session) error {
 		return e.printf("%s\n", session.URL)
 	})
 }
@@ -81,7 +82,7 @@ func (x *client) report() (string, error) {
 }
 
 func billingInboxShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show an event of the payment processor", Args: exactArgs("ID")}
+	c := command("show ID", "Show an event of the payment processor")
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		id, err := x.report()
 		if err != nil {
@@ -104,8 +105,8 @@ func billingInboxShow(e *environment) *cobra.Command {
 const seeInbox = `: run "letterhead billing inbox" to see`
 
 func billingInboxReplay(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "replay [ID]", Short: "Apply events of the inbox after their causes were removed",
-		Args: atMostOneArg("ID"), Annotations: map[string]string{ifUnanswered: seeInbox}}
+	c := command("replay [ID]", "Apply events of the inbox after their causes were removed")
+	c.Annotations = map[string]string{ifUnanswered: seeInbox}
 	all := c.Flags().Bool("all", false, "all events of the inbox")
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
 		if *all == (len(x.args) == 1) {
@@ -135,8 +136,8 @@ func billingInboxReplay(e *environment) *cobra.Command {
 }
 
 func billingInboxDismiss(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "dismiss ID", Short: "Remove an event from the inbox without applying it",
-		Args: exactArgs("ID"), Annotations: map[string]string{ifUnanswered: seeInbox}}
+	c := command("dismiss ID", "Remove an event from the inbox without applying it")
+	c.Annotations = map[string]string{ifUnanswered: seeInbox}
 	reason := c.Flags().String("reason", "operator", "why it is not needed")
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
 		id, err := x.report()
@@ -154,8 +155,7 @@ func billingInboxDismiss(e *environment) *cobra.Command {
 }
 
 func billingLink(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "link", Short: "Link a customer or a payment of the payment processor to an account",
-		Args: exactArgs()}
+	c := command("link", "Link a customer or a payment of the payment processor to an account")
 	c.Flags().String("customer", "", "id of the customer, such as cus_1")
 	c.Flags().String("payment", "", "id of a payment that was granted by hand, such as pi_1")
 	named(c, "payment", "payment_id")
@@ -171,35 +171,21 @@ func billingLink(e *environment) *cobra.Command {
 }
 
 func billingSetup(e *environment) *cobra.Command {
-	return &cobra.Command{
-		Use: "setup FILE", Short: "Create prices and a webhook endpoint at the payment processor", Args: exactArgs("FILE"),
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := e.config()
-			if err != nil {
-				return err
-			}
-			o := &operations.Billing{BaseURL: cfg.BaseURL,
-				Stripe: stripeapi.New(stripeapi.Config{Key: cfg.StripeKey, URL: cfg.StripeURL})}
-			return o.SetUp(c.Context(), args[0], e.printf)
-		},
-	}
-}
-
-// atMostOneArg accepts one argument or none.
-func atMostOneArg(name string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return exactArgs(name)(c, args)
+	c := command("setup FILE", "Create prices and a webhook endpoint at the payment processor")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := e.config()
+		if err != nil {
+			return err
 		}
-		return nil
+		o := &operations.Billing{BaseURL: cfg.BaseURL,
+			Stripe: stripeapi.New(stripeapi.Config{Key: cfg.StripeKey, URL: cfg.StripeURL})}
+		return o.SetUp(c.Context(), args[0], e.printf)
 	}
+	return c
 }
 
 func billingReconcile(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "reconcile FILE.csv", Short: "Compare a payment processor's balance export with the ledger",
-		Args: exactArgs("FILE"),
-	}
+	c := command("reconcile FILE.csv", "Compare a payment processor's balance export with the ledger")
 	from := c.Flags().String("from", "", "start of the range")
 	to := c.Flags().String("to", "", "end of the range, inclusive")
 	record := c.Flags().Bool("record-fees", false, "record the fees that are missing from the ledger")
@@ -269,7 +255,7 @@ func (e *environment) recordFees(cmd *cobra.Command, differences []reconcile.Dif
 		for _, d := range missing {
 			fee := map[string]any{"account": d.AccountID, "fee_id": d.ID, "money": d.Processor.Minor,
 				"currency": d.Processor.Currency}
-			err := x.call("POST", "/admin/payments/"+url.PathEscape(d.PaymentID)+"/fees", fee, &feeAnswer{})
+			err := x.call("POST", "/admin/payments/"+url.PathEscape(d.PaymentID)+"/fees", fee, &adminapi.Fee{})
 			if err != nil {
 				errs = append(errs, fmt.Errorf("record fee %s of payment %s: %w", d.ID, d.PaymentID, err))
 			} else {

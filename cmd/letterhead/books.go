@@ -177,30 +177,27 @@ func (e *environment) flowReport(c *cobra.Command, path string, columns ...strin
 }
 
 func booksRevenue(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "revenue", Short: "Report received, recognized and refunded money and deferred revenue", Args: exactArgs(),
-	}
+	c := command("revenue", "Report received, recognized and refunded money and deferred revenue")
 	return e.flowReport(c, "/admin/books/revenue", "currency", "opening_deferred", "received", "tax",
 		"refunded", "recognized",
 		"breakage", "fees", "closing_deferred", "state")
 }
 
 func booksUsage(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "usage", Short: "Report granted, used, broken and refunded credits", Args: exactArgs()}
+	c := command("usage", "Report granted, used, broken and refunded credits")
 	return e.flowReport(c, "/admin/books/usage", "paid_granted", "paid_used", "paid_broken", "paid_refunded",
 		"promotional_granted", "promotional_used", "promotional_broken", "promotional_refunded", "state")
 }
 
 func booksDeferred(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "deferred", Short: "Report the unspent credits and the deferred revenue of each account",
-		Args: exactArgs()}
+	c := command("deferred", "Report the unspent credits and the deferred revenue of each account")
 	c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	return e.report(c, "/admin/books/deferred",
 		reportFlags(c, "account", "plan", "closed", "currency", "credits", "deferred", "deficit", "state"))
 }
 
 func booksTrialBalance(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "trial-balance", Short: "Report the balance of each ledger account", Args: exactArgs()}
+	c := command("trial-balance", "Report the balance of each ledger account")
 	c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	chart := chartFlag(c)
 	notSent(c, "chart")
@@ -252,8 +249,7 @@ func (t *trialBalance) rows(codes journal.Chart, r *reportWriter) (rows []report
 }
 
 func booksBreakage(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "breakage", Short: "Recognize the remaining credits of closed accounts as revenue",
-		Args: exactArgs()}
+	c := command("breakage", "Recognize the remaining credits of closed accounts as revenue")
 	accountID := c.Flags().String("account", "", "account id")
 	before := c.Flags().String("closed-before", "", "all accounts that were closed before this time")
 	policy := c.Flags().String("policy", "", "why the credits will not be used")
@@ -386,7 +382,7 @@ func monthObject(m row[operations.Month]) any {
 }
 
 func booksStatus(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "status", Short: "Show which months are closed", Args: exactArgs()}
+	c := command("status", "Show which months are closed")
 	return listing[operations.Month]{
 		path: "/admin/books/months", field: "months", titles: "MONTH\tSTATE\tCLOSED\tTRANSACTIONS\tDIGEST",
 		cells: func(m *operations.Month) []any {

@@ -15,8 +15,7 @@ import (
 )
 
 func brandGet(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "get IDENTIFIER", Short: "Print a brand as the API answers it, without a charge",
-		Args: exactArgs("IDENTIFIER")}
+	c := command("get IDENTIFIER", "Print a brand as the API answers it, without a charge")
 	asOf := asOfFlag(c)
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		id, err := brand.ParseIdentifier(x.args[0])
@@ -46,7 +45,7 @@ func brandGet(e *environment) *cobra.Command {
 }
 
 func brandList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the brands of the index", Args: exactArgs()}
+	c := command("list", "List the brands of the index")
 	c.Flags().String("status", "", "only brands with this status: ready, partial or failed")
 	c.Flags().Bool("claimed", false, "only claimed brands")
 	c.Flags().Bool("without-logo", false, "only brands without a logo")
@@ -70,9 +69,7 @@ func brandList(e *environment) *cobra.Command {
 type decidedBrand struct{ Domain string }
 
 func brandOverride(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "override DOMAIN FIELD JSON",
-		Short: "Set one field by hand; it takes precedence over crawls",
-		Args:  exactArgs("DOMAIN", "FIELD", "JSON")}
+	c := command("override DOMAIN FIELD JSON", "Set one field by hand; it takes precedence over crawls")
 	reason := c.Flags().String("reason", "", fmt.Sprintf("why, in at most %d bytes; kept forever, so name no person",
 		brand.MaxReasonBytes))
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
@@ -95,7 +92,7 @@ func brandOverride(e *environment) *cobra.Command {
 
 func brandDecision(e *environment, use, short, method, path string) *cobra.Command {
 	words := strings.Fields(use)
-	c := &cobra.Command{Use: use, Short: short, Args: exactArgs(words[1:]...)}
+	c := command(use, short)
 	return act(e, c, method, path, func(x *client, done decidedBrand) error {
 		what := words[0] + " is done"
 		if method == http.MethodDelete {

@@ -62,17 +62,9 @@ func (e *environment) onAPI(use node.Use, run func(*client) error) func(*cobra.C
 			}
 			return through(inProcess{api})
 		}
-		if e.node != nil {
-			return inside(e.node)
-		}
-		cfg, err := e.config()
-		if err != nil {
-			return err
-		}
-		return node.Command{
-			Settings: cfg, Options: e.options(use), Open: node.OpenCurrent, Run: inside,
-			Forward: func() error { return through(admin.Transport(cfg.Data)) },
-		}.Do(ctx)
+		return e.on(use, node.OpenCurrent, inside,
+			func(folder string) error { return through(admin.Transport(folder)) },
+			func(c node.Command) error { return c.Do(ctx) })
 	}
 }
 

@@ -55,8 +55,9 @@ func crawlCommand(e *environment) *cobra.Command {
 			return err
 		}
 		if o.report != "" {
-			if err := writeReport(o.report, shown); err != nil {
-				return err
+			html := func(w io.Writer) error { return report.HTML(w, shown) }
+			if err := writeWhole(o.report, html); err != nil {
+				return fmt.Errorf("write the report: %w", err)
 			}
 			fmt.Fprintf(e.stderr, "report written to %s\n", o.report)
 		}
@@ -103,14 +104,6 @@ func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOp
 		once.Page = &crawl.SavedPage{URL: o.address, Body: body}
 	}
 	return node.CrawlOnce(ctx, cfg, e.stderr, once)
-}
-
-// writeReport writes the report to a file, completely or not at all.
-func writeReport(name string, c report.Crawl) error {
-	if err := writeWhole(name, func(w io.Writer) error { return report.HTML(w, c) }); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
 }
 
 func readAtMost(name string, max int64) ([]byte, error) {
@@ -179,8 +172,7 @@ func writeWhole(name string, write func(io.Writer) error) error {
 const maxListFile = 4 << 20
 
 func warmCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "warm [FILE]", Short: "Crawl a list of domains in the background, or show its progress",
-		Args: cobra.MaximumNArgs(1)}
+	c := command("warm [FILE]", "Crawl a list of domains in the background, or show its progress")
 	asJSON := jsonFlag(c)
 	cancel := c.Flags().Bool("cancel", false, "request no further crawls for the list")
 	c.RunE = func(cmd *cobra.Command, args []string) error {

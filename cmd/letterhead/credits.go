@@ -12,13 +12,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/eventschemas"
 	"letterhead/node"
 	"letterhead/projections/payments"
 )
 
 func creditsGrant(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "grant", Short: "Add credits; a payment id can be used only once", Args: exactArgs()}
+	c := command("grant", "Add credits; a payment id can be used only once")
 	c.Flags().String("account", "", "account id")
 	amount := c.Flags().Int64("amount", 0, "credits to add")
 	named(c, "amount", "credits")
@@ -30,13 +31,13 @@ func creditsGrant(e *environment) *cobra.Command {
 	moneyFlags(c)
 	c.Flags().Int64("tax", 0, "the part of the money that is tax, in minor units (cents)")
 	asJSON := jsonFlag(c)
-	return act(e, c, "POST", "/admin/accounts/{account}/grants", func(_ *client, done moved) error {
-		return done.print(e, *asJSON, fmt.Sprintf("%d credits granted", *amount))
+	return act(e, c, "POST", "/admin/accounts/{account}/grants", func(_ *client, done adminapi.Change) error {
+		return e.printMoved(done, *asJSON, fmt.Sprintf("%d credits granted", *amount))
 	})
 }
 
 func creditsRefund(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "refund", Short: "Take back credits of a refunded payment", Args: exactArgs()}
+	c := command("refund", "Take back credits of a refunded payment")
 	c.Flags().String("account", "", "account id")
 	paymentID := c.Flags().String("payment-id", "", "reference of the payment")
 	amount := c.Flags().Int64("amount", 0, "credits to take back (default: all that are left of the payment)")
@@ -60,7 +61,7 @@ func creditsRefund(e *environment) *cobra.Command {
 		if *refundID == "" {
 			x.repeat = "; to try again, repeat the command with --refund-id " + id
 		}
-		var done moved
+		var done adminapi.Change
 		if err := x.call("POST", path, body, &done); err != nil {
 			return err
 		}
@@ -71,33 +72,24 @@ func creditsRefund(e *environment) *cobra.Command {
 				what += " and " + formatMoney(r.Money.Minor, r.Money.Currency)
 			}
 		}
-		return done.print(e, *asJSON, what)
+		return e.printMoved(done, *asJSON, what)
 	})
 	return c
 }
 
 func creditsReverse(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "reverse", Short: "Reverse what one request was charged, within 24 hours",
-		Args: exactArgs()}
+	c := command("reverse", "Reverse what one request was charged, within 24 hours")
 	c.Flags().String("account", "", "account id")
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
 	c.Flags().String("reason", "", "why; kept forever, so name no person")
 	asJSON := jsonFlag(c)
-	return act(e, c, "POST", "/admin/accounts/{account}/reversals", func(_ *client, done moved) error {
-		return done.print(e, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", done.Charges, *requestID))
+	return act(e, c, "POST", "/admin/accounts/{account}/reversals", func(_ *client, done adminapi.Change) error {
+		return e.printMoved(done, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", done.Charges, *requestID))
 	})
 }
 
-// moved is a change of an account's credits as the admin API answers it.
-type moved struct {
-	Account  string `json:"account"`
-	Balance  int64  `json:"balance"`
-	Repeated bool   `json:"repeated"`
-	Charges  int    `json:"charges"`
-	Refund   *eventschemas.PaymentRefunded
-}
-
-func (m moved) print(e *environment, asJSON bool, what string) error {
+// printMoved prints a change of an account's credits.
+func (e *environment) printMoved(m adminapi.Change, asJSON bool, what string) error {
 	if asJSON {
 		out := map[string]any{"balance": m.Balance, "repeated": m.Repeated}
 		if m.Refund != nil {
@@ -113,7 +105,7 @@ func (m moved) print(e *environment, asJSON bool, what string) error {
 }
 
 func paymentList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List payments", Args: exactArgs()}
+	c := command("list", "List payments")
 	account := c.Flags().String("account", "", "only payments of this account")
 	c.Flags().String("kind", "", "only payments of this kind of grant, such as topup")
 	c.Flags().String("state", "", "only payments in this state: paid, partly_refunded or refunded")
@@ -143,7 +135,7 @@ func paymentList(e *environment) *cobra.Command {
 }
 
 func paymentShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show a payment, its refunds and its fees", Args: exactArgs("ID")}
+	c := command("show ID", "Show a payment, its refunds and its fees")
 	c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
 	return show(e, c, "GET", "/admin/payments/{ID}", func(_ *client, p payments.Payment) error {
 		return printPayment(e.stdout, &p)
@@ -151,7 +143,7 @@ func paymentShow(e *environment) *cobra.Command {
 }
 
 func paymentFee(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "fee PAYMENT", Short: "Record a fee of the payment processor", Args: exactArgs("PAYMENT")}
+	c := command("fee PAYMENT", "Record a fee of the payment processor")
 	c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
 	c.Flags().Int64("money", 0, "the fee in minor units (cents)")
 	c.Flags().String("currency", "", "ISO 4217 code of the balance at the processor (default: the currency of the "+
@@ -168,7 +160,7 @@ func paymentFee(e *environment) *cobra.Command {
 		if *feeID == "" {
 			x.repeat = "; to try again, repeat the command with --fee-id " + id
 		}
-		var done feeAnswer
+		var done adminapi.Fee
 		if err := x.call("POST", path, body, &done); err != nil {
 			return err
 		}
@@ -185,16 +177,6 @@ func paymentFee(e *environment) *cobra.Command {
 			formatMoney(done.Money, done.Currency), note)
 	})
 	return c
-}
-
-// feeAnswer is a fee as the admin API answers it.
-type feeAnswer struct {
-	Account   string `json:"account"`
-	PaymentID string `json:"payment_id"`
-	FeeID     string `json:"fee_id"`
-	Money     int64  `json:"money"`
-	Currency  string `json:"currency"`
-	Repeated  bool   `json:"repeated"`
 }
 
 func printPayment(w io.Writer, p *payments.Payment) error {

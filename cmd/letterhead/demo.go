@@ -36,9 +36,7 @@ var demoBrands = []string{"github.com", "figma.com", "spotify.com", "stripe.com"
 const demoEvents, demoMonths = 20_000, 6
 
 func demoCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "demo", Short: "Serve accounts with half a year of history, and keep nothing", Args: exactArgs(),
-	}
+	c := command("demo", "Serve accounts with half a year of history, and keep nothing")
 	listen := c.Flags().String("listen", "127.0.0.1:8080", "address to serve on")
 	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if e.node != nil || e.data != "" {

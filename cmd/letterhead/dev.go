@@ -13,9 +13,7 @@ import (
 )
 
 func devGenerate(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "generate", Short: "Fill an empty data folder with a generated history of accounts", Args: exactArgs(),
-	}
+	c := command("generate", "Fill an empty data folder with a generated history of accounts")
 	history := generate.Defaults()
 	flags := c.Flags()
 	flags.IntVar(&history.Accounts, "accounts", history.Accounts, "number of accounts")
@@ -47,10 +45,7 @@ func devGenerate(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return printJSON(e.stdout, sum)
-		}
-		return e.printf("generated %d events of %d accounts, from %s to %s, in %s\n",
+		return e.print(*asJSON, sum, "generated %d events of %d accounts, from %s to %s, in %s\n",
 			sum.Events, sum.Accounts,
 			sum.First.Format(time.DateOnly), sum.Last.Format(time.DateOnly), time.Since(began).Round(time.Millisecond))
 	}

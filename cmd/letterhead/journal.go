@@ -22,7 +22,7 @@ import (
 )
 
 func journalExport(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "export", Short: "Write the journal to a file", Args: exactArgs()}
+	c := command("export", "Write the journal to a file")
 	output := c.Flags().StringP("output", "o", "", "file to write; - is standard output")
 	format := c.Flags().String("format", string(journal.CSV), "format: "+joinFormats())
 	from := c.Flags().String("from", "", "only transactions from this time on")
@@ -108,8 +108,7 @@ func readChart(name string) (journal.Chart, error) {
 }
 
 func statementShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show MONTH", Short: "Show the statement of an account for a month",
-		Args: exactArgs("MONTH")}
+	c := command("show MONTH", "Show the statement of an account for a month")
 	c.Flags().String("account", "", "account id")
 	asJSON := jsonFlag(c)
 	asCSV := c.Flags().Bool("csv", false, "print CSV")

@@ -207,8 +207,8 @@ func (k *listedKey) cells() []any {
 func keyRevoke(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is rejected",
 		Args: exactArgs("KEY_ID")}
-	return act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done decided) error {
-		return done.print(e, "key "+x.args[0]+" revoked")
+	return act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done adminapi.Change) error {
+		return e.printDecision(done, "key "+x.args[0]+" revoked")
 	})
 }
 
@@ -217,8 +217,8 @@ func scopeFlag(c *cobra.Command) {
 }
 
 func adminLoginLink(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the operators' console",
-		Args: exactArgs(), Annotations: map[string]string{ifUnanswered: anotherLink}}
+	c := command("login-link", "Print a link to sign in to the operators' console")
+	c.Annotations = map[string]string{ifUnanswered: anotherLink}
 	c.Flags().String("operator", "", "name of the operator who signs in; it is shown with the operator's actions")
 	scopeFlag(c)
 	return show(e, c, "POST", "/admin/login-links", func(_ *client, link operations.LoginLink) error {
@@ -227,7 +227,7 @@ func adminLoginLink(e *environment) *cobra.Command {
 }
 
 func tokenIssue(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "issue", Short: "Issue a token; it is shown once", Args: exactArgs()}
+	c := command("issue", "Issue a token; it is shown once")
 	c.Flags().String("name", "", "a name for the token, to recognize it")
 	scopeFlag(c)
 	expiresFlag(c)
@@ -245,7 +245,7 @@ func tokenIssue(e *environment) *cobra.Command {
 }
 
 func tokenList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List tokens, the newest first", Args: exactArgs()}
+	c := command("list", "List tokens, the newest first")
 	c.Flags().String("state", "",
 		"only tokens that are active, expired, revoked, or ended, which is expired or revoked")
 	c.Flags().String("scope", "", "only tokens with this scope: read, support, finance or admin")
@@ -275,8 +275,7 @@ func tokenList(e *environment) *cobra.Command {
 }
 
 func tokenRevoke(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "revoke ID", Short: "Revoke a token; the next request with it is rejected",
-		Args: exactArgs("ID")}
+	c := command("revoke ID", "Revoke a token; the next request with it is rejected")
 	c.Flags().Bool("erase-name", false, "also erase the name of the token")
 	return act(e, c, "DELETE", "/admin/tokens/{ID}", func(_ *client, done struct {
 		ID       string

@@ -22,7 +22,7 @@ import (
 const listPage = 500
 
 func ledgerShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs()}
+	c := command("show", "Show the ledger of an account")
 	accountID := c.Flags().String("account", "", "account id")
 	var f ledger.Filter
 	c.Flags().StringVar(&f.RequestID, "request-id", "", "only the lines of this request (X-Request-Id of the answer)")
@@ -134,8 +134,7 @@ func ledgerVerify(e *environment) *cobra.Command {
 }
 
 func ledgerUndelivered(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "undelivered", Short: "List charges whose answers may not have been delivered",
-		Args: exactArgs()}
+	c := command("undelivered", "List charges whose answers may not have been delivered")
 	flags := c.Flags()
 	flags.String("since", "", "earliest time (RFC 3339)")
 	flags.String("account", "", "account id (default: all accounts)")

@@ -21,8 +21,7 @@ import (
 )
 
 func logoCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "logo DOMAIN", Short: "Draw a logo as /logo/DOMAIN does, without a charge",
-		Args: exactArgs("DOMAIN")}
+	c := command("logo DOMAIN", "Draw a logo as /logo/DOMAIN does, without a charge")
 	var to string
 	c.Flags().StringVarP(&to, "output", "o", "-", "file to write; - is standard output")
 	values := map[string]*string{}

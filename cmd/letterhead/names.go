@@ -70,8 +70,8 @@ func namesCommand(e *environment) *cobra.Command {
 }
 
 func namesRepair(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "repair ID", Short: "Set a damaged name again, or erase it", Args: exactArgs("ID"),
-		Annotations: map[string]string{ifUnanswered: `: run "letterhead names" to see`}}
+	c := command("repair ID", "Set a damaged name again, or erase it")
+	c.Annotations = map[string]string{ifUnanswered: `: run "letterhead names" to see`}
 	name := c.Flags().String("name", "", "the name")
 	erase := c.Flags().Bool("erase", false, "erase the row; its account, key or token is then shown with its id")
 	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {

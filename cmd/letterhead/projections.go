@@ -23,7 +23,7 @@ import (
 )
 
 func projectionsList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "Show the state of every read model", Args: exactArgs()}
+	c := command("list", "Show the state of every read model")
 	c.Flags().String("state", "", "only read models in this state: "+strings.Join(engine.States, ", "))
 	return listing[engine.Status]{path: "/admin/projections", field: "projections",
 		titles: "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tKEPT\tERROR",
@@ -44,7 +44,7 @@ func projectionsList(e *environment) *cobra.Command {
 }
 
 func projectionsVerify(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "verify", Short: "Compare every read model with a replay of the log", Args: exactArgs()}
+	c := command("verify", "Compare every read model with a replay of the log")
 	asJSON := jsonFlag(c)
 	searchOnly := c.Flags().Bool(searchOnlyFlag, false, "catch up and compare only the search index")
 	if err := c.Flags().MarkHidden(searchOnlyFlag); err != nil {
@@ -203,8 +203,10 @@ func projectionsRebuild(e *environment) *cobra.Command {
 				Progress: func(step string) func(engine.Progress) { return progress(e.stderr, step) },
 				Rebuilt:  func(r operations.Rebuilt) error { return printRebuilt(e.stdout, r, *asJSON) },
 			})
-			if err != nil {
-				return usageOf(err)
+			if errors.Is(err, engine.ErrUnknown) {
+				return usageError{err}
+			} else if err != nil {
+				return err
 			}
 		}
 		if index {
@@ -217,14 +219,6 @@ func projectionsRebuild(e *environment) *cobra.Command {
 		return nil
 	})
 	return c
-}
-
-// usageOf marks the error of a name that is no read model.
-func usageOf(err error) error {
-	if errors.Is(err, engine.ErrUnknown) {
-		return usageError{err}
-	}
-	return err
 }
 
 // printRebuilt prints what differs between live and rebuilt tables, and what became of the latter.
@@ -259,7 +253,7 @@ func printRebuilt(w io.Writer, c operations.Rebuilt, asJSON bool) error {
 }
 
 func upgradeStatus(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "status", Short: "Show the progress of an upgrade, and which nodes run", Args: exactArgs()}
+	c := command("status", "Show the progress of an upgrade, and which nodes run")
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		u, err := n.Operations.Upgrades.State(ctx)
@@ -308,10 +302,7 @@ func printUpgrade(e *environment, u operations.UpgradeState) error {
 }
 
 func upgradeFinish(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "finish", Short: "Finish an upgrade; you cannot go back to the previous release afterwards",
-		Args: exactArgs(),
-	}
+	c := command("finish", "Finish an upgrade; you cannot go back to the previous release afterwards")
 	force := c.Flags().Bool("force", false, "finish even if nodes of the previous release seem to run")
 	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		u, err := n.Operations.Upgrades.State(ctx)

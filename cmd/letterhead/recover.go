@@ -11,9 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"letterhead/internal/config"
 	"letterhead/node"
-	"letterhead/node/datafolder"
 	"letterhead/workers/loss"
 )
 
@@ -29,7 +27,7 @@ func (o acceptOptions) args() []string {
 }
 
 func acceptLossCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "accept-loss", Short: "Continue without events that the log has lost", Args: exactArgs()}
+	c := command("accept-loss", "Continue without events that the log has lost")
 	var o acceptOptions
 	flags := c.Flags()
 	flags.StringVar(&o.reason, "reason", "", "reason to record in the event")
@@ -45,33 +43,19 @@ func (e *environment) acceptLoss(ctx context.Context, o acceptOptions) error {
 			errors.New("a server uses this folder, so it found no loss when it started; stop it to check again"),
 		}
 	}
-	cfg, err := e.config()
-	if err != nil {
-		return err
-	}
-	if cfg.Shared() { // the data is not in the folder, which a node that waits for the acceptance may hold
-		return e.acceptLossOf(ctx, cfg, nil, o)
-	}
-	lock, err := datafolder.Acquire(cfg.Data, datafolder.MustExist, version)
-	if errors.Is(err, datafolder.ErrInUse) {
-		return e.forward(ctx, cfg.Data, o.args(), e.stdout)
-	}
-	if err != nil {
-		return err
-	}
-	if err := datafolder.CheckRestored(cfg.Data); err != nil {
-		return errors.Join(err, lock.Release())
-	}
-	return e.acceptLossOf(ctx, cfg, lock, o)
-}
-
-func (e *environment) acceptLossOf(ctx context.Context, cfg config.Config, lock *datafolder.Lock,
-	o acceptOptions) error {
-	n, err := node.OpenDatabase(ctx, cfg, lock, e.options(node.ToWrite))
-	if err != nil {
-		return err
-	}
-	return errors.Join(e.acceptLossIn(ctx, n, o), n.Close())
+	accept := func(n *node.Node) error { return e.acceptLossIn(ctx, n, o) }
+	forward := func(folder string) error { return e.forward(ctx, folder, o.args(), e.stdout) }
+	return e.on(node.ToWrite, restored(node.OpenDatabase), accept, forward, func(c node.Command) error {
+		if !c.Settings.Shared() {
+			return c.Do(ctx)
+		}
+		// The data is not in the folder, which a node that waits for the acceptance may hold.
+		n, err := node.OpenDatabase(ctx, c.Settings, nil, c.Options)
+		if err != nil {
+			return err
+		}
+		return errors.Join(accept(n), n.Close())
+	})
 }
 
 func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOptions) error {
@@ -80,10 +64,8 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 		return err
 	}
 	if acceptance == nil {
-		if o.json {
-			return printJSON(e.stdout, map[string]any{"lost": false})
-		}
-		return e.printf("nothing is missing: the event log contains every known event\n")
+		return e.print(o.json, map[string]any{"lost": false},
+			"nothing is missing: the event log contains every known event\n")
 	}
 	if !o.yes {
 		for _, w := range acceptance.Witnesses() {
@@ -97,17 +79,15 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return printJSON(e.stdout, struct {
-			Lost bool `json:"lost"`
-			loss.Accepted
-		}{true, out})
-	}
+	object := struct {
+		Lost bool `json:"lost"`
+		loss.Accepted
+	}{true, out}
 	next := "start the service: it rebuilds"
 	if n.Config.Shared() {
 		next = "running nodes restart by themselves and rebuild"
 	}
-	return e.printf("accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from the remaining events\n",
+	return e.print(o.json, object, "accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from the remaining events\n",
 		out.Head, out.EventID, out.Position, next)
 }
 

@@ -31,7 +31,7 @@ type replayFlags struct {
 
 func replayCommand(e *environment) *cobra.Command {
 	var f replayFlags
-	c := &cobra.Command{Use: "replay", Short: "Read events again, from the log or from Kafka", Args: exactArgs()}
+	c := command("replay", "Read events again, from the log or from Kafka")
 	c.Flags().BoolVar(&f.fromKafka, "from-kafka", false, "read the topic in Kafka instead of the log")
 	c.Flags().StringVar(&f.topic, "lane", broker.Ledger, "topic to read: ledger or brands")
 	c.Flags().BoolVar(&f.fromBeginning, "from-beginning", false, "from Kafka: begin at the beginning of the topic")
@@ -172,16 +172,13 @@ func (f *replayFlags) verifyTopic(ctx context.Context, e *environment, n *node.N
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
-		err = printJSON(e.stdout, struct {
-			Topic      string            `json:"lane"`
-			Checkpoint eventlog.Position `json:"checkpoint"`
-			relay.Verified
-		}{f.topic, checkpoint, found})
-	} else {
-		_, err = fmt.Fprintf(e.stdout, "topic %s up to position %d: %d events of %d streams in the log, %d found unchanged, %d repeats, %d newer, %d faults\n",
-			f.topic, checkpoint, found.Events, found.Streams, found.Equal, found.Repeats, found.Newer, found.Faults)
-	}
+	object := struct {
+		Topic      string            `json:"lane"`
+		Checkpoint eventlog.Position `json:"checkpoint"`
+		relay.Verified
+	}{f.topic, checkpoint, found}
+	err = e.print(f.asJSON, object, "topic %s up to position %d: %d events of %d streams in the log, %d found unchanged, %d repeats, %d newer, %d faults\n",
+		f.topic, checkpoint, found.Events, found.Streams, found.Equal, found.Repeats, found.Newer, found.Faults)
 	if err == nil && found.Faults > 0 {
 		err = errTopicDiffers
 	}
@@ -208,23 +205,18 @@ func (r revisions) add(revision uint64) (revisions, bool) {
 	if found {
 		return r, false
 	}
-	before, behind := i > 0 && r[i-1].to == revision, i < len(r) && r[i].from == revision+1
-	switch {
-	case before && behind:
-		r[i-1].to = r[i].to
-		return slices.Delete(r, i, i+1), true
-	case before:
-		r[i-1].to++
-	case behind:
-		r[i].from--
-	default:
-		r = slices.Insert(r, i, span{revision, revision + 1})
+	r = slices.Insert(r, i, span{revision, revision + 1})
+	for j := min(i+1, len(r)-1); j >= max(i, 1); j-- { // it may touch the spans beside it
+		if r[j-1].to == r[j].from {
+			r[j-1].to = r[j].to
+			r = slices.Delete(r, j, j+1)
+		}
 	}
 	return r, true
 }
 
 func eventsTail(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "tail", Short: "Print events as they are appended", Args: exactArgs()}
+	c := command("tail", "Print events as they are appended")
 	from := c.Flags().Int64("from", -1, "begin after this position; 0 is the beginning of the log (default: its end)")
 	streams := c.Flags().StringSlice("stream", nil,
 		"only streams with this prefix, such as account- or brand-github.com")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/node"
 	"letterhead/node/admin"
+	"letterhead/node/datafolder"
 )
 
 // environment is where a command line runs: in its own process, or in a server that received it on its admin socket.
@@ -130,10 +132,25 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 		cmd.CommandPath()+" --help")}
 }
 
-// exactArgs accepts exactly as many arguments as it has names.
+// command returns a command that takes the arguments that its usage line names before its flags and alternatives. Those
+// in brackets are optional.
+func command(use, short string) *cobra.Command {
+	words := strings.Fields(use)[1:]
+	end := slices.IndexFunc(words, func(word string) bool { return word == "|" || strings.HasPrefix(word, "--") })
+	if end < 0 {
+		end = len(words)
+	}
+	return &cobra.Command{Use: use, Short: short, Args: exactArgs(words[:end]...)}
+}
+
+// exactArgs accepts as many arguments as it has names, or fewer if some are in brackets.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == len(names) {
+		optional := 0
+		for _, name := range names {
+			optional += strings.Count(name, "[")
+		}
+		if len(args) <= len(names) && len(args) >= len(names)-optional {
 			return nil
 		}
 		return usageError{fmt.Errorf("%s takes %d argument(s) %v, not %d; see %q", cmd.CommandPath(), len(names), names,
@@ -185,19 +202,21 @@ func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error 
 // opens.
 func (e *environment) onNode(ctx context.Context, args []string, use node.Use, open node.Opener,
 	run func(*node.Node) error) error {
-	if e.node != nil {
-		return run(e.node)
-	}
-	cfg, err := e.config()
-	if err != nil {
-		return err
-	}
-	return e.command(ctx, cfg, args, use, open, run).Do(ctx)
+	return e.on(use, open, run, func(folder string) error { return e.forward(ctx, folder, args, e.stdout) },
+		func(c node.Command) error { return c.Do(ctx) })
 }
 
 // onStores is onNode for heavy work that only reads; see node.Command.DoReadOnly.
 func (e *environment) onStores(ctx context.Context, args []string, apart func(config.Config) bool, open node.Opener,
 	run func(*node.Node) error) error {
+	return e.on(node.ToRead, open, run, func(folder string) error { return e.forward(ctx, folder, args, e.stdout) },
+		func(c node.Command) error { return c.DoReadOnly(ctx, apart) })
+}
+
+// on runs a command inside the server that this is. Elsewhere do runs it, on a node that open opens or by what forward
+// sends to the server that holds the data folder.
+func (e *environment) on(use node.Use, open node.Opener, run func(*node.Node) error,
+	forward func(folder string) error, do func(node.Command) error) error {
 	if e.node != nil {
 		return run(e.node)
 	}
@@ -205,14 +224,17 @@ func (e *environment) onStores(ctx context.Context, args []string, apart func(co
 	if err != nil {
 		return err
 	}
-	return e.command(ctx, cfg, args, node.ToRead, open, run).DoReadOnly(ctx, apart)
+	return do(node.Command{Settings: cfg, Options: e.options(use), Open: open, Run: run,
+		Forward: func() error { return forward(cfg.Data) }})
 }
 
-func (e *environment) command(ctx context.Context, cfg config.Config, args []string, use node.Use, open node.Opener,
-	run func(*node.Node) error) node.Command {
-	return node.Command{
-		Settings: cfg, Options: e.options(use), Open: open, Run: run,
-		Forward: func() error { return e.forward(ctx, cfg.Data, args, e.stdout) },
+// restored is open for a folder that a restore may have left unfinished.
+func restored(open node.Opener) node.Opener {
+	return func(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o node.Options) (*node.Node, error) {
+		if err := datafolder.CheckRestored(cfg.Data); err != nil {
+			return nil, errors.Join(err, lock.Release())
+		}
+		return open(ctx, cfg, lock, o)
 	}
 }
 
@@ -233,6 +255,14 @@ func (e *environment) forward(ctx context.Context, folder string, args []string,
 func (e *environment) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(e.stdout, format, args...)
 	return err
+}
+
+// print prints a result: an object as one line of JSON, or a text.
+func (e *environment) print(asJSON bool, object any, format string, args ...any) error {
+	if asJSON {
+		return printJSON(e.stdout, object)
+	}
+	return e.printf(format, args...)
 }
 
 // printJSON prints a value as one line of JSON.

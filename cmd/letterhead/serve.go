@@ -23,10 +23,8 @@ import (
 )
 
 func serveCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "serve", Short: "Serve the API with all data in one folder, or run some roles of a distributed service",
-		Args: exactArgs(), Long: serveHelp(),
-	}
+	c := command("serve", "Serve the API with all data in one folder, or run some roles of a distributed service")
+	c.Long = serveHelp()
 	c.Flags().StringVar(&e.listen, "listen", "", "address to serve on (LETTERHEAD_LISTEN; default 127.0.0.1:8080)")
 	c.Flags().StringVar(&e.baseURL, "base-url", "", "URL under which clients reach this service (LETTERHEAD_BASE_URL)")
 	c.Flags().StringVar(&e.renderer, "renderer", "",

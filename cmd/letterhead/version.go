@@ -16,14 +16,12 @@ const version = "0.1.0"
 var commit = "unknown"
 
 func versionCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "version", Short: "Print the version", Args: exactArgs()}
+	c := command("version", "Print the version")
 	asJSON := jsonFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		if *asJSON {
-			return printJSON(e.stdout, map[string]any{"version": version, "commit": commit, "go": runtime.Version(),
-				"data_format": datafolder.Format})
-		}
-		return e.printf("%s", versionLine())
+		object := map[string]any{"version": version, "commit": commit, "go": runtime.Version(),
+			"data_format": datafolder.Format}
+		return e.print(*asJSON, object, "%s", versionLine())
 	}
 	return c
 }

@@ -178,8 +178,8 @@ type Page struct {
 
 // Session is a checkout session.
 type Session struct {
-	ID  string
-	URL string // where the customer pays
+	ID  string `json:"id"`
+	URL string `json:"url"` // where the customer pays
 }
 
 // Checkout creates a checkout session. Errors: ErrNoKey, and the errors of Stripe's library.

@@ -182,11 +182,11 @@ func (s *Service) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) 
 
 // firstCredit reserves the first item's credit, and confirms that it exists.
 func (s *Service) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Reservation, error) {
-	first, err := s.credits.Reserve(ctx, q.Caller.AccountID)
+	first, err := s.parts.Credits.Reserve(ctx, q.Caller.AccountID)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.credits.Confirm(ctx, first); err != nil {
+	if err := s.parts.Credits.Confirm(ctx, first); err != nil {
 		first.Drop()
 		return nil, err
 	}
@@ -361,7 +361,7 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 func (s *Service) reserveNext(ctx context.Context, accountID string) (*commands.Reservation, error) {
 	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
-	return s.credits.Reserve(quick, accountID)
+	return s.parts.Credits.Reserve(quick, accountID)
 }
 
 // runItem looks up one domain.

@@ -51,7 +51,7 @@ type crawlQuery struct {
 // ratelimit.ErrUnavailable; those of Credits, of the log and of the database; ctx.Err().
 func (s *Service) crawl(ctx, quick context.Context, q crawlQuery, paid *payment) (found, error) {
 	// Registered before anything else, so that no outcome can be missed.
-	watch := s.changes.Watch(q.domain)
+	watch := s.parts.Changes.Watch(q.domain)
 	defer watch.Close()
 	unlock, err := s.domains.lock(quick, q.domain)
 	if err != nil {
@@ -102,15 +102,15 @@ func (s *Service) knownIn(state *brand.Brand) step {
 //
 // Errors: brand.ErrWithdrawn, *brand.RememberedError, those of the log.
 func (s *Service) decide(ctx context.Context, q crawlQuery) (step, error) {
-	state, err := s.brands.State(ctx, q.domain)
+	state, err := s.parts.Brands.State(ctx, q.domain)
 	if err != nil {
 		return step{}, err
 	}
 	if crawlID, ok := state.Overdue(s.config.Now(), OutcomeGrace); ok {
-		if err := s.brands.ExpireCrawl(ctx, q.domain, crawlID); err != nil {
+		if err := s.parts.Brands.ExpireCrawl(ctx, q.domain, crawlID); err != nil {
 			return step{}, err
 		}
-		if state, err = s.brands.State(ctx, q.domain); err != nil {
+		if state, err = s.parts.Brands.State(ctx, q.domain); err != nil {
 			return step{}, err
 		}
 	}
@@ -131,7 +131,7 @@ func (s *Service) decide(ctx context.Context, q crawlQuery) (step, error) {
 // request starts the crawl. If another process was faster, its crawl is joined, or its record is the
 // answer, and the units that were not needed are returned.
 func (s *Service) request(ctx context.Context, q crawlQuery, units *units) (step, error) {
-	crawl, err := s.brands.RequestCrawl(ctx, commands.RequestCrawl{
+	crawl, err := s.parts.Brands.RequestCrawl(ctx, commands.RequestCrawl{
 		Request: q.request, Domain: q.domain, Cause: q.cause, Priority: brand.PriorityLive,
 		Allowed: s.config.CrawlTimeout, Force: q.cause == brand.CauseRefresh,
 	})
@@ -143,7 +143,7 @@ func (s *Service) request(ctx context.Context, q crawlQuery, units *units) (step
 		return step{crawl: crawl}, nil
 	case errors.Is(err, brand.ErrAlreadyKnown):
 		units.giveBack(ctx, false)
-		state, err := s.brands.State(ctx, q.domain)
+		state, err := s.parts.Brands.State(ctx, q.domain)
 		if err != nil {
 			return step{}, err
 		}
@@ -171,13 +171,13 @@ func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain str
 		return found{}, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
 		// No outcome was reported. Past its deadline any process may expire it; before that this does nothing.
-		if err := s.brands.ExpireCrawl(ctx, domain, crawl.ID); err != nil {
+		if err := s.parts.Brands.ExpireCrawl(ctx, domain, crawl.ID); err != nil {
 			return found{}, err
 		}
 	case err != nil:
 		return found{}, fmt.Errorf("wait for crawl %s of %s: %w", crawl.ID, domain, err)
 	}
-	state, err := s.brands.State(ctx, domain)
+	state, err := s.parts.Brands.State(ctx, domain)
 	if err != nil {
 		return found{}, err
 	}
@@ -232,7 +232,7 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 		limits = append(slices.Concat(q.share, limits), crawlLimit{key: serviceCrawls, max: int64(s.config.CrawlsPerMinute)})
 	}
 	for _, limit := range limits {
-		counters, scope := s.counters, limit.key.Scope
+		counters, scope := s.parts.Counters, limit.key.Scope
 		if scope == scopeKeylessShares {
 			counters = s.shares
 		}
@@ -256,12 +256,12 @@ func (s *Service) takeUnits(ctx context.Context, q crawlQuery, joins bool) (*uni
 	}
 	if q.keyless > 0 && !joins { // last, because a unit of the day is durable, and rejections by the others must not take any
 		at := s.config.Now()
-		if err := s.keyless.CountKeylessCrawl(ctx, at, q.keyless); err != nil {
+		if err := s.parts.Keyless.CountKeylessCrawl(ctx, at, q.keyless); err != nil {
 			u.giveBack(ctx, false)
 			return nil, err
 		}
 		u.taken = append(u.taken, takenUnit{"keyless-crawls", true, func(context.Context) error {
-			s.keyless.ReturnKeylessCrawl(at)
+			s.parts.Keyless.ReturnKeylessCrawl(at)
 			return nil
 		}})
 	}

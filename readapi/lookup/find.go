@@ -17,7 +17,7 @@ import (
 // an entry the brand's own stream decides.
 func (s *Service) find(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
 	entry, domain, err := s.ask(ctx, id)
-	if entry != nil && (entry.Revision < s.recent.revision(domain) || s.changes.Withdrawn(domain)) {
+	if entry != nil && (entry.Revision < s.recent.revision(domain) || s.parts.Changes.Withdrawn(domain)) {
 		return nil, domain, nil // the index lags: no caller may pay for a record older than the last answer
 	}
 	return entry, domain, err
@@ -26,7 +26,7 @@ func (s *Service) find(ctx context.Context, id brand.Identifier) (*brands.Entry,
 func (s *Service) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
 	if id.Kind == brand.BrandID {
 		entry, domain, err := s.askID(ctx, id.BrandID)
-		if errors.Is(err, ErrNoSuchBrand) && s.caughtUp != nil {
+		if errors.Is(err, ErrNoSuchBrand) && s.parts.CaughtUp != nil {
 			if err = s.catchUp(ctx); err != nil {
 				return nil, "", fmt.Errorf("find brand %s: %w", id.BrandID, err)
 			}
@@ -34,7 +34,7 @@ func (s *Service) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, 
 		}
 		return entry, domain, err
 	}
-	entry, err := s.index.Get(ctx, id.Domain)
+	entry, err := s.parts.Index.Get(ctx, id.Domain)
 	if errors.Is(err, brands.ErrNotFound) {
 		return nil, id.Domain, nil
 	}
@@ -46,7 +46,7 @@ func (s *Service) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, 
 
 // askID returns the brand with an id, or only its domain if it was just answered and the index lags.
 func (s *Service) askID(ctx context.Context, id uuid.UUID) (*brands.Entry, string, error) {
-	entry, err := s.index.ByID(ctx, id)
+	entry, err := s.parts.Index.ByID(ctx, id)
 	if errors.Is(err, brands.ErrNotFound) {
 		if domain, ok := s.recent.domain(id.String()); ok {
 			return nil, domain, nil
@@ -63,7 +63,7 @@ func (s *Service) askID(ctx context.Context, id uuid.UUID) (*brands.Entry, strin
 func (s *Service) catchUp(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, caughtUpWithin)
 	defer cancel()
-	if err := s.caughtUp(waiting); err != nil {
+	if err := s.parts.CaughtUp(waiting); err != nil {
 		return fmt.Errorf("the index has not caught up: %w", errors.Join(errBehind, err))
 	}
 	return nil
@@ -98,7 +98,7 @@ func (s *Service) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID
 			}
 			domains[id], missing = domain, missing || domain == ""
 		}
-		if !missing || again || s.caughtUp == nil {
+		if !missing || again || s.parts.CaughtUp == nil {
 			return domains, nil
 		}
 		if err := s.catchUp(ctx); err != nil {
@@ -129,7 +129,7 @@ func (s *Service) peek(ctx context.Context, q Query) (Answer, error) {
 
 // current returns the record in the brand's stream. Later look-ups do not answer with an older one.
 func (s *Service) current(ctx context.Context, domain string) (body brands.Body, err error) {
-	state, err := s.brands.State(ctx, domain)
+	state, err := s.parts.Brands.State(ctx, domain)
 	switch {
 	case err != nil:
 		return body, err

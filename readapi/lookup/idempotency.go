@@ -61,8 +61,9 @@ func hashRequest(kind string, parts ...string) (sum [sha256.Size]byte) {
 func (s *Service) lookUpOnce(ctx context.Context, q Query) (Answer, error) {
 	key := q.Caller.AccountID + string(q.Once.Key[:])
 	for {
-		o := s.overlaps.join(key)
-		answer, err := s.lookUpOverlapping(ctx, q, key, o)
+		u := s.overlaps.join(key, newOverlap)
+		o := u.value
+		answer, err := s.lookUpOverlapping(ctx, q, key, u)
 		if !errors.Is(err, account.ErrInsufficientCredits) {
 			return answer, err
 		}
@@ -83,8 +84,14 @@ func (s *Service) lookUpOnce(ctx context.Context, q Query) (Answer, error) {
 }
 
 // lookUpOverlapping looks up as part of an overlap.
-func (s *Service) lookUpOverlapping(ctx context.Context, q Query, key string, o *overlap) (answer Answer, err error) {
-	defer func() { s.overlaps.leave(key, o, !errors.Is(err, account.ErrInsufficientCredits)) }()
+func (s *Service) lookUpOverlapping(ctx context.Context, q Query, key string,
+	u *use[*overlap]) (answer Answer, err error) {
+	defer s.overlaps.leave(key, u, func(last bool) {
+		u.value.answered = u.value.answered || !errors.Is(err, account.ErrInsufficientCredits)
+		if last {
+			close(u.value.over)
+		}
+	})
 	return s.lookUp(ctx, q)
 }
 
@@ -105,7 +112,7 @@ func (s *Service) repeat(ctx context.Context, q Query) (answer Answer, repeated 
 // Errors: account.ErrIdempotencyMismatch if the key came with another request, and those of Do.
 func (s *Service) Recall(ctx context.Context, request commands.Request, caller Caller,
 	once commands.Once) ([]commands.Receipt, error) {
-	return s.credits.Recall(ctx, commands.Recall{Request: request, AccountID: caller.AccountID, Once: once})
+	return s.parts.Credits.Recall(ctx, commands.Recall{Request: request, AccountID: caller.AccountID, Once: once})
 }
 
 // Repeat answers from a receipt of Recall: the charged record, as it was then. It charges nothing, and
@@ -114,7 +121,7 @@ func (s *Service) Recall(ctx context.Context, request commands.Request, caller C
 // Errors: brand.ErrWithdrawn, eventlog.ErrUnavailable, ctx.Err().
 func (s *Service) Repeat(ctx context.Context, receipt commands.Receipt) (Answer, error) {
 	answer := Answer{Domain: receipt.Domain}
-	state, err := s.brands.State(ctx, receipt.Domain)
+	state, err := s.parts.Brands.State(ctx, receipt.Domain)
 	if err != nil {
 		return answer, err
 	}
@@ -122,7 +129,7 @@ func (s *Service) Repeat(ctx context.Context, receipt commands.Receipt) (Answer,
 		return answer, brand.ErrWithdrawn
 	}
 	if state.View().Revision != receipt.RecordRevision {
-		if state, err = s.brands.StateAt(ctx, receipt.Domain, receipt.RecordRevision); err != nil {
+		if state, err = s.parts.Brands.StateAt(ctx, receipt.Domain, receipt.RecordRevision); err != nil {
 			return answer, err
 		}
 	}
@@ -131,93 +138,68 @@ func (s *Service) Repeat(ctx context.Context, receipt commands.Receipt) (Answer,
 	return answer, nil
 }
 
-// overlaps are the running look-ups of this process with an idempotency key, by key.
-type overlaps struct {
-	mu      sync.Mutex
-	running map[string]*overlap
+// shared are values that running requests use together, by key. The last user removes the value.
+type shared[T any] struct {
+	mu   sync.Mutex
+	used map[string]*use[T]
 }
 
-// overlap is a set of look-ups with one key that run at the same time.
+// use is a value in use. It may be changed only while leave ends a use.
+type use[T any] struct {
+	value T
+	users int
+}
+
+// join returns the value of a key. The first user gets a new one.
+func (s *shared[T]) join(key string, first func() T) *use[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used == nil {
+		s.used = map[string]*use[T]{}
+	}
+	u := s.used[key]
+	if u == nil {
+		u = &use[T]{value: first()}
+		s.used[key] = u
+	}
+	u.users++
+	return u
+}
+
+// leave ends a use of a value, and calls end with whether it was the last.
+func (s *shared[T]) leave(key string, u *use[T], end func(last bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u.users--; u.users == 0 {
+		delete(s.used, key)
+	}
+	end(u.users == 0)
+}
+
+// overlap is a set of look-ups with one idempotency key that run at the same time in this process.
 type overlap struct {
-	size     int
 	answered bool          // one of them has ended, and not for lack of credits
 	over     chan struct{} // closed when the last one has left; answered no longer changes then
 }
 
-func (all *overlaps) join(key string) *overlap {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.running == nil {
-		all.running = map[string]*overlap{}
-	}
-	o := all.running[key]
-	if o == nil {
-		o = &overlap{over: make(chan struct{})}
-		all.running[key] = o
-	}
-	o.size++
-	return o
-}
-
-func (all *overlaps) leave(key string, o *overlap, answered bool) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	o.answered = o.answered || answered
-	if o.size--; o.size == 0 {
-		delete(all.running, key)
-		close(o.over)
-	}
-}
+func newOverlap() *overlap { return &overlap{over: make(chan struct{})} }
 
 // keyLocks are locks by key, which waiters get in no particular order. Look-ups of one unknown domain hold its lock
 // while they check whether a crawl is running, so that in this process only the first of them takes a unit of the
 // service-wide limit and the others join its crawl. Between processes the log decides.
 type keyLocks struct {
-	mu   sync.Mutex
-	used map[string]*keyLock
-}
-
-type keyLock struct {
-	token chan struct{} // has one token unless the lock is held
-	users int           // the holder and those who wait; the last of them removes the lock
+	shared[chan struct{}] // which is full while the lock is held
 }
 
 // lock waits for the lock of a key. It returns the function that unlocks it, which may be called more
 // than once, or ctx.Err().
 func (k *keyLocks) lock(ctx context.Context, key string) (unlock func(), err error) {
-	l := k.use(key)
+	l := k.join(key, func() chan struct{} { return make(chan struct{}, 1) })
 	select {
-	case <-l.token:
-		return sync.OnceFunc(func() {
-			l.token <- struct{}{}
-			k.leave(key, l)
-		}), nil
+	case l.value <- struct{}{}:
+		return sync.OnceFunc(func() { k.leave(key, l, func(bool) { <-l.value }) }), nil
 	case <-ctx.Done():
-		k.leave(key, l)
+		k.leave(key, l, func(bool) {})
 		return nil, ctx.Err()
-	}
-}
-
-func (k *keyLocks) use(key string) *keyLock {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.used == nil {
-		k.used = map[string]*keyLock{}
-	}
-	l := k.used[key]
-	if l == nil {
-		l = &keyLock{token: make(chan struct{}, 1)}
-		l.token <- struct{}{}
-		k.used[key] = l
-	}
-	l.users++
-	return l
-}
-
-func (k *keyLocks) leave(key string, l *keyLock) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if l.users--; l.users == 0 {
-		delete(k.used, key)
 	}
 }

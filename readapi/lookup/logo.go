@@ -68,7 +68,7 @@ func (s *Service) Logo(ctx, quick context.Context, q LogoQuery) (LogoAnswer, err
 	whole := true
 	if q.Symbol != "" {
 		var err error
-		if q.Domain, whole, err = s.index.Listed(quick, q.Symbol); err != nil {
+		if q.Domain, whole, err = s.parts.Index.Listed(quick, q.Symbol); err != nil {
 			return LogoAnswer{}, err
 		}
 	}
@@ -94,9 +94,9 @@ func (s *Service) logoOfDomain(ctx, quick context.Context, q LogoQuery) (LogoAns
 		return LogoAnswer{Looks: *looks}, nil
 	case q.AccountID != "", q.KeylessCrawls > 0:
 		return s.liveLogo(ctx, q)
-	case s.recent.has(q.Domain) && !s.changes.Withdrawn(q.Domain):
+	case s.recent.has(q.Domain) && !s.parts.Changes.Withdrawn(q.Domain):
 		// The index lags behind the latest answers, and a monogram would be cached for longer than that.
-		state, err := s.brands.State(quick, q.Domain)
+		state, err := s.parts.Brands.State(quick, q.Domain)
 		if err != nil || !state.Known() {
 			return LogoAnswer{}, err
 		}

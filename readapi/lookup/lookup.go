@@ -69,7 +69,7 @@ func (s *Service) lookUp(ctx context.Context, q Query) (Answer, error) {
 	defer s.giveBack(ctx, &paid)
 	var err error
 	if paid.reservation == nil {
-		if paid.reservation, err = s.credits.Reserve(quick, paid.accountID); err != nil {
+		if paid.reservation, err = s.parts.Credits.Reserve(quick, paid.accountID); err != nil {
 			return Answer{Domain: q.Identifier.Domain}, err
 		}
 	}
@@ -88,7 +88,7 @@ func (s *Service) lookUp(ctx context.Context, q Query) (Answer, error) {
 			return answer, err
 		}
 		// Another node answered this account from the brand's stream, and the index lags.
-		if paid.reservation, err = s.credits.Reserve(quick, paid.accountID); err != nil {
+		if paid.reservation, err = s.parts.Credits.Reserve(quick, paid.accountID); err != nil {
 			return Answer{Domain: domain}, err
 		}
 	}

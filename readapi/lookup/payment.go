@@ -20,7 +20,7 @@ type payment struct {
 
 // rejection returns why a look-up is rejected: lack of credits, which has precedence, or the given reason.
 func (s *Service) rejection(ctx context.Context, paid *payment, reason error) error {
-	if err := s.credits.Confirm(ctx, paid.reservation); err != nil {
+	if err := s.parts.Credits.Confirm(ctx, paid.reservation); err != nil {
 		return err
 	}
 	return reason
@@ -28,7 +28,7 @@ func (s *Service) rejection(ctx context.Context, paid *payment, reason error) er
 
 // hold turns the reservation into a hold that outlives this process, for work of at most the given duration.
 func (s *Service) hold(ctx context.Context, paid *payment, domain string, work time.Duration) error {
-	hold, err := s.credits.HoldCredits(ctx, commands.HoldCredits{
+	hold, err := s.parts.Credits.HoldCredits(ctx, commands.HoldCredits{
 		Request: paid.request, AccountID: paid.accountID, Reservation: paid.reservation, Domain: domain,
 		Work: work + OutcomeGrace,
 	})
@@ -50,10 +50,10 @@ func (s *Service) giveBack(ctx context.Context, paid *payment) {
 	if err == nil {
 		within, cancel := context.WithTimeout(ctx, releaseWithin)
 		defer cancel()
-		err = s.credits.ReleaseHold(within, release)
+		err = s.parts.Credits.ReleaseHold(within, release)
 	}
 	if err != nil {
-		err = s.credits.ReleaseUndelivered(release)
+		err = s.parts.Credits.ReleaseUndelivered(release)
 	}
 	if err != nil {
 		s.config.Logger.WarnContext(ctx, "hold is not released before its deadline", "request_id", paid.request.ID,
@@ -90,7 +90,7 @@ func (s *Service) settle(ctx context.Context, q Query, paid *payment, f found) (
 		s.giveBack(ctx, paid)
 		return s.free(ctx, q, answer)
 	}
-	receipt, err := s.credits.ChargeLookup(ctx, commands.ChargeLookup{
+	receipt, err := s.parts.Credits.ChargeLookup(ctx, commands.ChargeLookup{
 		Request: q.Request, AccountID: q.Caller.AccountID, Reservation: paid.reservation,
 		BrandID: f.id, Domain: f.domain, RecordRevision: f.revision, FromStream: f.stream, HoldID: paid.holdID,
 		KeyID: q.Caller.KeyID, Once: q.Once,
@@ -119,7 +119,7 @@ func (s *Service) free(ctx context.Context, q Query, answer Answer) (Answer, err
 
 // Credits returns the value of X-Credits-Remaining: the balance, never below zero.
 func (s *Service) Credits(ctx context.Context, accountID string) (int64, error) {
-	standing, err := s.credits.Standing(ctx, accountID)
+	standing, err := s.parts.Credits.Standing(ctx, accountID)
 	if err != nil {
 		return 0, err
 	}
@@ -132,7 +132,7 @@ func (s *Service) Reverse(ctx context.Context, q Query, answer Answer) {
 	if answer.Charge == nil || answer.Charge.Repeated {
 		return
 	}
-	err := s.credits.ReverseUndelivered(commands.UndeliveredCharge{
+	err := s.parts.Credits.ReverseUndelivered(commands.UndeliveredCharge{
 		Request: q.Request, AccountID: q.Caller.AccountID, Receipt: *answer.Charge,
 	})
 	if err != nil {

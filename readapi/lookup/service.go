@@ -48,19 +48,13 @@ type Config struct {
 
 // Service sells look-ups: it reserves a credit, finds the brand or has it crawled, and charges for it.
 type Service struct {
-	credits  Credits
-	brands   Brands
-	index    Index
-	changes  Changes
-	counters ratelimit.Counters
-	keyless  Keyless
-	shares   ratelimit.Counters              // of addresses in the day's crawls for callers without a key
-	usedUp   atomic.Int64                    // the last day, since 1970, on which used-up crawls were logged
-	caughtUp func(ctx context.Context) error // nil if there are no other nodes
+	parts  Parts
+	shares ratelimit.Counters // of addresses in the day's crawls for callers without a key
+	usedUp atomic.Int64       // the last day, since 1970, on which used-up crawls were logged
 
-	domains  keyLocks // domains whose crawl is being decided
-	keys     keyLocks // idempotency keys of running batches
-	overlaps overlaps
+	domains  keyLocks         // domains whose crawl is being decided
+	keys     keyLocks         // idempotency keys of running batches
+	overlaps shared[*overlap] // of look-ups with an idempotency key
 	recent   recent
 	running  *semaphore.Weighted // look-ups
 	batches  *semaphore.Weighted
@@ -74,10 +68,9 @@ type Service struct {
 // New returns a Service.
 func New(cfg Config, parts Parts) *Service {
 	s := &Service{
-		credits: parts.Credits, brands: parts.Brands, index: parts.Index, changes: parts.Changes,
-		counters: parts.Counters, keyless: parts.Keyless, caughtUp: parts.CaughtUp,
+		parts: parts, config: cfg,
 		running: semaphore.NewWeighted(maxLookups), batches: semaphore.NewWeighted(MaxBatches),
-		logos: semaphore.NewWeighted(maxLogoCrawls), config: cfg,
+		logos: semaphore.NewWeighted(maxLogoCrawls),
 	}
 	// To these counters a day is a minute, so that their windows are days.
 	s.shares = ratelimit.NewMemory(ratelimit.Config{Now: func() time.Time { return time.Unix(dayOf(cfg.Now())*60, 0) }})

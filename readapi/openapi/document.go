@@ -55,7 +55,7 @@ type Operation struct {
 	Responses   []*Response
 }
 
-// Parameter is a parameter of an operation, including header parameters but not those for keys.
+// Parameter is a parameter of an operation, including header parameters but not those for keys, or a header of a response.
 type Parameter struct {
 	Name        string
 	In          string // path, query, header
@@ -76,17 +76,8 @@ type Body struct {
 type Response struct {
 	Status      int
 	Description string
-	Headers     []*Header
+	Headers     []*Parameter
 	Contents    []*Content // none: the response has no body
-}
-
-// Header is a header of a response.
-type Header struct {
-	Name        string
-	Required    bool
-	Description string
-	Schema      *Schema
-	Example     any
 }
 
 // Content is a body in one media type.
@@ -109,22 +100,27 @@ type Schema struct {
 	Name        string // of a named schema, otherwise empty
 	Types       []string
 	Description string
-	Format      string
-	Pattern     string
-	Enum        []any
-	Const       any
-	Default     any
-	Minimum     *float64
-	Maximum     *float64
-	MinLength   *int
-	MaxLength   *int
-	MinItems    *int
-	MaxItems    *int
-	Items       *Schema
-	Properties  []Property
-	Closed      bool // no additional properties
-	OneOf       []*Schema
-	AllOf       []*Schema
+	Limits
+	Enum       []any
+	Const      any
+	Default    any
+	Items      *Schema
+	Properties []Property
+	Closed     bool // no additional properties
+	OneOf      []*Schema
+	AllOf      []*Schema
+}
+
+// Limits are the restrictions of a schema that are written as it has them.
+type Limits struct {
+	Format    string   `yaml:"format"`
+	Pattern   string   `yaml:"pattern"`
+	Minimum   *float64 `yaml:"minimum"`
+	Maximum   *float64 `yaml:"maximum"`
+	MinLength *int     `yaml:"minLength"`
+	MaxLength *int     `yaml:"maxLength"`
+	MinItems  *int     `yaml:"minItems"`
+	MaxItems  *int     `yaml:"maxItems"`
 }
 
 // Property is a field of an object.
@@ -251,11 +247,7 @@ func (r *reader) operation(path, method string, item, n *yaml.Node) *Operation {
 		}
 	}
 	for _, p := range slices.Concat(r.items(r.at(item, "parameters")), r.items(r.at(n, "parameters"))) {
-		o.Parameters = append(o.Parameters, &Parameter{
-			Name: r.text(p, "name"), In: r.text(p, "in"), Required: r.yes(p, "required"),
-			Description: r.text(p, "description"), Schema: r.schema(r.at(p, "schema")),
-			Example: r.value(r.at(p, "example")),
-		})
+		o.Parameters = append(o.Parameters, r.parameter(r.text(p, "name"), r.text(p, "in"), p))
 	}
 	if b := r.at(n, "requestBody"); b != nil {
 		o.Body = &Body{Required: r.yes(b, "required"), Description: r.text(b, "description"), Contents: r.contents(b)}
@@ -266,6 +258,11 @@ func (r *reader) operation(path, method string, item, n *yaml.Node) *Operation {
 	return o
 }
 
+func (r *reader) parameter(name, in string, n *yaml.Node) *Parameter {
+	return &Parameter{Name: name, In: in, Required: r.yes(n, "required"), Description: r.text(n, "description"),
+		Schema: r.schema(r.at(n, "schema")), Example: r.value(r.at(n, "example"))}
+}
+
 func (r *reader) response(status string, n *yaml.Node) *Response {
 	code, err := strconv.Atoi(status)
 	if err != nil {
@@ -273,10 +270,7 @@ func (r *reader) response(status string, n *yaml.Node) *Response {
 	}
 	a := &Response{Status: code, Description: r.text(n, "description"), Contents: r.contents(n)}
 	for name, h := range r.members(r.at(n, "headers")) {
-		a.Headers = append(a.Headers, &Header{
-			Name: name, Required: r.yes(h, "required"), Description: r.text(h, "description"),
-			Schema: r.schema(r.at(h, "schema")), Example: r.value(r.at(h, "example")),
-		})
+		a.Headers = append(a.Headers, r.parameter(name, "header", h))
 	}
 	return a
 }
@@ -352,11 +346,14 @@ func (r *reader) schemaOf(raw *yaml.Node) *Schema {
 }
 
 func (r *reader) fill(s *Schema, n *yaml.Node) {
-	s.Description, s.Format, s.Pattern = r.text(n, "description"), r.text(n, "format"), r.text(n, "pattern")
+	if n == nil { // a reference without a target
+		return
+	}
+	if err := n.Decode(&s.Limits); err != nil {
+		r.fault(n, "%w", err)
+	}
+	s.Description = r.text(n, "description")
 	s.Const, s.Default = r.value(r.at(n, "const")), r.value(r.at(n, "default"))
-	s.Minimum, s.Maximum = r.number(n, "minimum"), r.number(n, "maximum")
-	s.MinLength, s.MaxLength = r.count(n, "minLength"), r.count(n, "maxLength")
-	s.MinItems, s.MaxItems = r.count(n, "minItems"), r.count(n, "maxItems")
 	if t := r.at(n, "type"); t != nil && t.Kind == yaml.ScalarNode {
 		s.Types = []string{t.Value}
 	} else {

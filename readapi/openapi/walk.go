@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -104,32 +103,6 @@ func (r *reader) texts(n *yaml.Node, name string) []string {
 func (r *reader) yes(n *yaml.Node, name string) bool {
 	v := r.at(n, name)
 	return v != nil && v.Value == "true"
-}
-
-func (r *reader) number(n *yaml.Node, name string) *float64 {
-	v := r.at(n, name)
-	if v == nil {
-		return nil
-	}
-	f, err := strconv.ParseFloat(v.Value, 64)
-	if err != nil {
-		r.fault(v, "%s: %w", name, err)
-		return nil
-	}
-	return &f
-}
-
-func (r *reader) count(n *yaml.Node, name string) *int {
-	v := r.at(n, name)
-	if v == nil {
-		return nil
-	}
-	i, err := strconv.Atoi(v.Value)
-	if err != nil {
-		r.fault(v, "%s: %w", name, err)
-		return nil
-	}
-	return &i
 }
 
 // value returns a node as encoding/json would decode it.

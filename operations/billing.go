@@ -205,13 +205,13 @@ func linkedPayment(p *payments.Payment) eventschemas.BillingReported {
 	return r
 }
 
-// SetUp creates the prices at Stripe that a file of plans and packs lacks, and writes their ids into the file. Then it
-// creates the webhook endpoint of this service, unless there is one. It calls done with a line for each of them. A
-// repeat creates nothing twice. Errors: those of the file, stripeapi.ErrNoKey, and the errors of Stripe's library.
+// SetUp creates the prices at Stripe that a file of plans and packs lacks, and writes their ids into the file; a copy with
+// the suffix .before keeps what it was. Then it creates the webhook endpoint of this service, unless there is one. It
+// calls done with a line for each of them. A repeat creates nothing twice. Errors: those of the file, stripeapi.ErrNoKey,
+// and the errors of Stripe's library.
 func (o *Billing) SetUp(ctx context.Context, file string, done func(format string, args ...any) error) error {
-	info, err := os.Stat(file)
-	if err != nil {
-		return err
+	if !strings.HasPrefix(o.BaseURL, "https://") {
+		return fmt.Errorf("LETTERHEAD_BASE_URL %s: Stripe sends events to an https URL only", o.BaseURL)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -220,6 +220,11 @@ func (o *Billing) SetUp(ctx context.Context, file string, done func(format strin
 	draft, err := domain.ParseDraft(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
+	}
+	if len(draft.Missing) > 0 {
+		if err := disk.WriteText(file+".before", string(text)); err != nil {
+			return err
+		}
 	}
 	for _, m := range draft.Missing {
 		id, made, err := o.Stripe.MakePrice(ctx, stripeapi.Price{Key: m.Key, Name: m.Name, Amount: m.Amount,
@@ -238,16 +243,20 @@ func (o *Billing) SetUp(ctx context.Context, file string, done func(format strin
 	}
 	if len(draft.Missing) > 0 {
 		if text, err = draft.Text(); err == nil {
-			err = errors.Join(disk.WriteText(file, string(text)), os.Chmod(file, info.Mode()))
+			err = os.WriteFile(file, text, 0o600) // it keeps its owner and its mode
 		}
-		if err = errors.Join(err, done("the ids of the prices are in %s\n", file)); err != nil {
+		if err != nil {
+			return err
+		}
+		if err := done("the ids of the prices are in %s: restart the servers that read it\n", file); err != nil {
 			return err
 		}
 	}
 	url := o.BaseURL + "/billing/stripe"
 	if all, err := o.Stripe.Endpoints(ctx, url); err != nil || len(all) > 0 {
 		if err == nil {
-			err = done("the webhook endpoint %s was there; letterhead doctor checks it\n", url)
+			err = done("the webhook endpoint %s was there: its secret is in Stripe's dashboard, and letterhead doctor checks it\n",
+				url)
 		}
 		return err
 	}

@@ -366,7 +366,7 @@ func TestCheckout_ReturnsPageToPayOn(t *testing.T) {
 			t.Errorf("%s: %s", body, a.body)
 		}
 		in := processor.asked
-		if in.Price != want.Price || in.Subscription != want.Subscription || in.AccountID != c.id || in.Metadata["account_id"] != c.id || in.Metadata["price"] != want.Price || in.SuccessURL != baseURL+"/" {
+		if in.Price != want.Price || in.Subscription != want.Subscription || in.AccountID != c.id || in.Metadata["account_id"] != c.id || in.Metadata["price"] != want.Price || in.SuccessURL != baseURL+"/" || (in.Metadata["granted_by"] == "") != want.Subscription || !in.Page.TaxIDs || !in.Page.PromotionCodes || in.Page.AutomaticTax {
 			t.Errorf("%s: the processor was asked for %+v", body, in)
 		}
 	}

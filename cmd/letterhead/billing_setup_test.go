@@ -33,6 +33,9 @@ func (s *stripeStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method + " " + r.URL.Path {
 	case "GET /v1/prices":
+		if r.Form.Get("active") != "true" {
+			s.t.Error("archived prices are asked for, too")
+		}
 		var found []string
 		for _, price := range s.prices {
 			if strings.Contains(price, fmt.Sprintf("%q", r.Form.Get("lookup_keys[0]"))) {
@@ -41,6 +44,9 @@ func (s *stripeStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprintf(w, `{"object":"list","data":[%s]}`, strings.Join(found, ","))
 	case "POST /v1/prices":
+		if r.Form.Get("product_data[name]") == "" || r.Form.Get("transfer_lookup_key") != "true" {
+			s.t.Errorf("a price of no product, or that fails if an archived one has its lookup key: %v", r.Form)
+		}
 		price := fmt.Sprintf(`{"id":"price_%d","lookup_key":%q,"amount":"%s %s %s"}`, len(s.prices)+1, r.Form.Get("lookup_key"),
 			r.Form.Get("unit_amount"), r.Form.Get("currency"), r.Form.Get("recurring[interval]"))
 		s.prices = append(s.prices, price)
@@ -93,9 +99,12 @@ func TestBillingSetup_StoppedAndRepeated_CreatesNothingTwice(t *testing.T) {
 	if info := testmust.Get(os.Stat(file))(t); info.Mode().Perm() != 0o640 {
 		t.Errorf("the mode of the file is %v", info.Mode())
 	}
+	if text := testmust.Get(os.ReadFile(file + ".before"))(t); string(text) != draft {
+		t.Errorf("the copy is\n%s", text)
+	}
 	posts := stripe.posts
 	code, stdout, stderr = commandLine(t.Context(), "billing", "setup", file)
-	if code != exitOK || stripe.posts != posts || !strings.Contains(stdout, "was there; letterhead doctor checks it") || strings.Contains(stdout, "whsec") {
+	if code != exitOK || stripe.posts != posts || !strings.Contains(stdout, "was there: its secret is in Stripe's dashboard") || strings.Contains(stdout, "whsec") {
 		t.Errorf("the repeat: %d: %s%s, %d requests", code, stdout, stderr, stripe.posts-posts)
 	}
 }
@@ -103,10 +112,14 @@ func TestBillingSetup_StoppedAndRepeated_CreatesNothingTwice(t *testing.T) {
 func TestBillingSetup_NotPossible_SaysWhatIsMissing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "billing.yaml")
 	testmust.Succeed(t, os.WriteFile(file, []byte("packs: [{name: small, credits: 500, amount: 9 EUR}]"), 0o600))
-	if code, _, stderr := commandLine(t.Context(), "billing", "setup", file); code == exitOK || !strings.Contains(stderr, "LETTERHEAD_STRIPE_KEY") {
-		t.Errorf("without a key: %d, %s", code, stderr)
+	fails := func(file, want string) {
+		t.Helper()
+		if code, _, stderr := commandLine(t.Context(), "billing", "setup", file); code == exitOK || !strings.Contains(stderr, want) {
+			t.Errorf("%d, %q, want %q", code, stderr, want)
+		}
 	}
-	if code, _, stderr := commandLine(t.Context(), "billing", "setup", file+".missing"); code == exitOK || !strings.Contains(stderr, "no such file") {
-		t.Errorf("without the file: %d, %s", code, stderr)
-	}
+	fails(file, "LETTERHEAD_BASE_URL http://127.0.0.1:8080: Stripe sends events to an https URL only")
+	t.Setenv("LETTERHEAD_BASE_URL", "https://brands.example.com")
+	fails(file, "LETTERHEAD_STRIPE_KEY")
+	fails(file+".missing", "no such file")
 }

@@ -17,7 +17,10 @@ import (
 // MaxCatalogBytes limits the file of plans and packs.
 const MaxCatalogBytes = 1 << 20
 
-var errTooLong = fmt.Errorf("it has more than %d bytes", MaxCatalogBytes)
+var (
+	errTooLong      = fmt.Errorf("it has more than %d bytes", MaxCatalogBytes)
+	errTwoDocuments = errors.New("it has a second YAML document (after ---)")
+)
 
 // Catalog is what the prices of a payment processor stand for.
 type Catalog struct {
@@ -30,10 +33,10 @@ type Catalog struct {
 	offers     map[string]Offer // by price
 }
 
-// Page is what a payment page does. What costs nothing is on by default.
+// Page is what a payment page does. What costs nothing, and demands nothing of customers, is on by default.
 type Page struct {
 	AutomaticTax   bool `yaml:"automatic_tax"`   // adds the tax of the customer's country, as set up at the processor
-	TaxIDs         bool `yaml:"tax_ids"`         // takes the tax id of a company
+	TaxIDs         bool `yaml:"tax_ids"`         // takes the tax id of a new customer
 	Address        bool `yaml:"address"`         // always asks for a billing address
 	PromotionCodes bool `yaml:"promotion_codes"` // takes promotion codes
 	Invoices       bool `yaml:"invoices"`        // makes invoices for packs; subscriptions always have them
@@ -75,7 +78,7 @@ func ParseCatalog(text []byte) (*Catalog, error) {
 		return nil, fmt.Errorf("it must be YAML with success_url, cancel_url, payment_page, plans and packs: %w", err)
 	}
 	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it has a second YAML document (after ---)")
+		return nil, errTwoDocuments
 	}
 	return c, c.check()
 }

@@ -1,8 +1,11 @@
 package billing
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -36,11 +39,15 @@ func ParseDraft(text []byte) (*Draft, error) {
 	if len(text) > MaxCatalogBytes {
 		return nil, errTooLong
 	}
-	if err := yaml.Unmarshal(text, &d.document); err != nil {
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	if err := documents.Decode(&d.document); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if len(d.document.Content) == 0 {
 		return nil, errors.New("it is empty: write plans and packs into it")
+	}
+	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errTwoDocuments
 	}
 	root := d.document.Content[0]
 	for i := 1; root.Kind == yaml.MappingNode && i < len(root.Content); i += 2 {
@@ -74,9 +81,13 @@ func (d *Draft) add(entry *yaml.Node) error {
 	what := of.Plan + of.Name
 	m := &Missing{Name: fmt.Sprintf("%s: %d credits", what, of.Credits), Currency: strings.ToLower(money.Currency),
 		Amount: stripeAmount(money), Every: of.Every, price: &yaml.Node{Kind: yaml.ScalarNode}}
-	m.Key = strings.TrimSuffix(fmt.Sprintf("letterhead-%s-%d-%s-%s", what, m.Amount, m.Currency, m.Every), "-")
-	m.SetID(m.Key)
+	m.Key = strings.TrimSuffix(
+		fmt.Sprintf("letterhead-%s-%d-%d-%s-%s", what, of.Credits, m.Amount, m.Currency, m.Every), "-")
+	if i := slices.IndexFunc(entry.Content, func(n *yaml.Node) bool { return n.Value == "price" }); i >= 0 {
+		entry.Content = slices.Delete(entry.Content, i, i+2) // it is empty
+	}
 	entry.Content = append([]*yaml.Node{{Kind: yaml.ScalarNode, Value: "price"}, m.price}, entry.Content...)
+	m.SetID(m.Key)
 	d.Missing = append(d.Missing, m)
 	return nil
 }

@@ -15,6 +15,7 @@ plans:
   - {price: price_growth, plan: growth, credits: 10000}
 packs:
   - name: small
+    price:
     credits: 500
     amount: 4900 JPY
 `
@@ -25,10 +26,10 @@ func TestParseDraft_EntriesWithoutPrice_GetTheIDsThatAreSet(t *testing.T) {
 		t.Fatalf("%d prices are missing, want 2", len(d.Missing))
 	}
 	plan, pack := *d.Missing[0], *d.Missing[1]
-	if plan.Key != "letterhead-starter-900-eur-month" || plan.Name != "starter: 1000 credits" || plan.Amount != 900 || plan.Currency != "eur" || plan.Every != "month" {
+	if plan.Key != "letterhead-starter-1000-900-eur-month" || plan.Name != "starter: 1000 credits" || plan.Amount != 900 || plan.Currency != "eur" || plan.Every != "month" {
 		t.Errorf("the plan's price is %+v", plan)
 	}
-	if pack.Key != "letterhead-small-4900-jpy" || pack.Amount != 4900 || pack.Currency != "jpy" || pack.Every != "" {
+	if pack.Key != "letterhead-small-500-4900-jpy" || pack.Amount != 4900 || pack.Currency != "jpy" || pack.Every != "" {
 		t.Errorf("the pack's price is %+v", pack)
 	}
 	for i, m := range d.Missing {
@@ -66,9 +67,10 @@ func TestParseDraft_WrongFile_IsNamed(t *testing.T) {
 		"plans: [{plan: growth, credits: 1, amount: 5 EUR}]":                                                                        "month or year",
 		"plans: [{plan: growth, credits: 1, amount: 5 EUR, every: week}]":                                                           "month or year",
 		"plans: [{plan: platinum, credits: 1, amount: 5 EUR, every: year}]":                                                         `no plan "platinum"`,
-		"plans: [{plan: growth, credits: 1, amount: 5 EUR, every: month}, {plan: growth, credits: 2, amount: 5 EUR, every: month}]": "is in the file twice",
+		"plans: [{plan: growth, credits: 1, amount: 5 EUR, every: month}, {plan: growth, credits: 1, amount: 5 EUR, every: month}]": "is in the file twice",
 		"- a": "must be YAML",
-		strings.Repeat("#", billing.MaxCatalogBytes+1): "more than",
+		"packs: [{name: n, credits: 1, amount: 5 EUR}]\n---\nmore: packs": "second YAML document",
+		strings.Repeat("#", billing.MaxCatalogBytes+1):                    "more than",
 	} {
 		if _, err := billing.ParseDraft([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.90q: %v, want %q", text, err, want)

@@ -170,7 +170,7 @@ type Checkout struct {
 // Page is what the page of a checkout session does.
 type Page struct {
 	AutomaticTax   bool
-	TaxIDs         bool // takes the tax id of a company
+	TaxIDs         bool // takes the tax id of a new customer; Stripe would overwrite the name of another one
 	Address        bool // always asks for a billing address
 	PromotionCodes bool
 	Invoices       bool // of payments; subscriptions always have them
@@ -190,17 +190,23 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(in.Price),
 			Quantity: stripe.Int64(1)}},
 	}
-	params.AutomaticTax = &stripe.CheckoutSessionCreateAutomaticTaxParams{Enabled: &in.Page.AutomaticTax}
-	params.TaxIDCollection = &stripe.CheckoutSessionCreateTaxIDCollectionParams{Enabled: &in.Page.TaxIDs}
-	params.AllowPromotionCodes = &in.Page.PromotionCodes
+	if in.Page.AutomaticTax { // otherwise the setting of the Stripe account applies
+		params.AutomaticTax = &stripe.CheckoutSessionCreateAutomaticTaxParams{Enabled: new(true)}
+	}
+	if in.Page.PromotionCodes {
+		params.AllowPromotionCodes = new(true)
+	}
 	if in.Page.Address {
 		params.BillingAddressCollection = stripe.String(stripe.CheckoutSessionBillingAddressCollectionRequired)
 	}
-	if in.Customer != "" {
-		// Stripe requires that the page may save the company's name with a tax id, and the address that determines the tax.
+	switch {
+	case in.Customer == "" && in.Page.TaxIDs:
+		params.TaxIDCollection = &stripe.CheckoutSessionCreateTaxIDCollectionParams{Enabled: new(true)}
+	case in.Customer != "":
 		params.Customer = stripe.String(in.Customer)
-		params.CustomerUpdate = &stripe.CheckoutSessionCreateCustomerUpdateParams{
-			Name: stripe.String("auto"), Address: stripe.String("auto")}
+		if in.Page.AutomaticTax { // Stripe requires that the page may save the address that determines the tax
+			params.CustomerUpdate = &stripe.CheckoutSessionCreateCustomerUpdateParams{Address: stripe.String("auto")}
+		}
 	}
 	if in.CancelURL != "" {
 		params.CancelURL = stripe.String(in.CancelURL)
@@ -212,7 +218,7 @@ func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
 		params.Mode = stripe.String(stripe.CheckoutSessionModePayment)
 		params.PaymentIntentData = &stripe.CheckoutSessionCreatePaymentIntentDataParams{Metadata: in.Metadata}
 		if in.Page.Invoices {
-			params.InvoiceCreation = &stripe.CheckoutSessionCreateInvoiceCreationParams{Enabled: &in.Page.Invoices,
+			params.InvoiceCreation = &stripe.CheckoutSessionCreateInvoiceCreationParams{Enabled: new(true),
 				InvoiceData: &stripe.CheckoutSessionCreateInvoiceCreationInvoiceDataParams{Metadata: in.Metadata}}
 		}
 	}
@@ -259,7 +265,8 @@ func (c *Client) MakePrice(ctx context.Context, p Price) (id string, made bool, 
 		return found.Data[0].ID, false, nil
 	}
 	params := &stripe.PriceCreateParams{Params: stripe.Params{Context: ctx}, LookupKey: &p.Key, Currency: &p.Currency,
-		UnitAmount: &p.Amount, ProductData: &stripe.PriceCreateProductDataParams{Name: &p.Name}}
+		TransferLookupKey: new(true), // an archived price may have it
+		UnitAmount:        &p.Amount, ProductData: &stripe.PriceCreateProductDataParams{Name: &p.Name}}
 	if p.Every != "" {
 		params.Recurring = &stripe.PriceCreateRecurringParams{Interval: &p.Every}
 	}

@@ -166,24 +166,34 @@ func TestCheckout_SendsForm(t *testing.T) {
 	if _, err := c.Checkout(t.Context(), plan); err != nil || stripe.got.Get("mode") != "subscription" || stripe.got.Get("subscription_data[metadata][account_id]") != "acc" || stripe.got.Has("payment_intent_data[metadata][account_id]") {
 		t.Errorf("a subscription: %v, %v", stripe.got, err)
 	}
-	for name, off := range map[string]string{"automatic_tax[enabled]": "false", "tax_id_collection[enabled]": "false", "allow_promotion_codes": "false",
+	for name, off := range map[string]string{"automatic_tax[enabled]": "", "tax_id_collection[enabled]": "", "allow_promotion_codes": "",
 		"billing_address_collection": "", "invoice_creation[enabled]": "", "customer_update[name]": "", "customer_update[address]": ""} {
 		if stripe.got.Get(name) != off {
 			t.Errorf("%s is %q, want %q", name, stripe.got.Get(name), off)
 		}
 	}
 	full := order
-	full.Customer, full.Page = "cus_1", wholePage
+	full.Page = wholePage
 	if _, err := c.Checkout(t.Context(), full); err != nil {
 		t.Error(err)
 	}
 	for name, on := range map[string]string{"automatic_tax[enabled]": "true", "tax_id_collection[enabled]": "true", "allow_promotion_codes": "true",
 		"billing_address_collection": "required", "invoice_creation[enabled]": "true", "invoice_creation[invoice_data][metadata][account_id]": "acc",
-		"customer": "cus_1", "customer_update[name]": "auto", "customer_update[address]": "auto"} {
+		"customer": "", "customer_update[name]": "", "customer_update[address]": ""} {
 		if stripe.got.Get(name) != on {
 			t.Errorf("%s is %q, want %q", name, stripe.got.Get(name), on)
 		}
 	}
+	full.Customer = "cus_1"
+	if _, err := c.Checkout(t.Context(), full); err != nil || stripe.got.Get("customer") != "cus_1" || stripe.got.Get("customer_update[address]") != "auto" ||
+		stripe.got.Has("customer_update[name]") || stripe.got.Has("tax_id_collection[enabled]") {
+		t.Errorf("a customer that exists: %v, %v", stripe.got, err)
+	}
+	full.Page = stripeapi.Page{TaxIDs: true}
+	if _, err := c.Checkout(t.Context(), full); err != nil || stripe.got.Has("customer_update[address]") || stripe.got.Has("automatic_tax[enabled]") {
+		t.Errorf("a customer that exists, without automatic tax: %v, %v", stripe.got, err)
+	}
+	full.Page = wholePage
 	full.Subscription = true
 	if _, err := c.Checkout(t.Context(), full); err != nil || stripe.got.Has("invoice_creation[enabled]") {
 		t.Errorf("a subscription, which always has invoices: %v, %v", stripe.got, err)

@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +24,6 @@ import (
 	_ "gocloud.dev/blob/fileblob" // registers file://
 	_ "gocloud.dev/blob/s3blob"   // registers s3://
 	"gocloud.dev/gcerrors"
-	"golang.org/x/sync/singleflight"
 
 	"letterhead/internal/disk"
 	"letterhead/internal/telemetry"
@@ -57,8 +56,9 @@ type Store struct {
 	folder   string // of a file:// store, otherwise empty
 	stat     func(folder string) (fs.FileInfo, error)
 	failures *prometheus.CounterVec
-	checks   singleflight.Group // of the storage
-	asked    atomic.Int64       // when the last check started, in nanoseconds since 1970
+
+	probing sync.Mutex
+	probed  *probe // the running probe, if any
 }
 
 // Open opens the store at a URL, such as file:///var/lib/letterhead/assets or s3://bucket?region=eu-central-1. It
@@ -116,30 +116,50 @@ func (s *Store) Register(reg prometheus.Registerer) error {
 	return nil
 }
 
+// probe is a running check of the storage, shared by all callers.
+type probe struct {
+	asked time.Time
+	done  chan struct{} // closed when err is set
+	err   error
+}
+
 // Reachable returns nil if the bucket or the folder is accessible. A network folder may hang regardless of the context,
 // so at most one check runs at a time, and concurrent calls wait for the same check. Errors: ErrUnavailable, ctx.Err().
 func (s *Store) Reachable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return s.failed(ctx, "reach", "the storage", err)
-	}
-	check := s.checks.DoChan("", func() (any, error) { // which continues if the caller that started it leaves
-		s.asked.Store(time.Now().UnixNano())
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		defer cancel()
-		return nil, s.reach(ctx)
-	})
+	p := s.probe(ctx)
 	select {
-	case result := <-check:
-		if result.Err == nil {
+	case <-p.done:
+		if p.err == nil {
 			return nil
 		}
-		return s.failed(ctx, "reach", "the storage", result.Err)
+		return s.failed(ctx, "reach", "the storage", p.err)
 	case <-ctx.Done():
 		return s.failed(ctx, "reach", fmt.Sprintf("the storage, which has not answered a check started %v ago",
-			time.Since(time.Unix(0, s.asked.Load())).Round(time.Second)), ctx.Err())
+			time.Since(p.asked).Round(time.Second)), ctx.Err())
 	}
+}
+
+// probe returns the running check, or starts one. It continues if the caller that started it leaves.
+func (s *Store) probe(ctx context.Context) *probe {
+	s.probing.Lock()
+	defer s.probing.Unlock()
+	if s.probed != nil {
+		return s.probed
+	}
+	p := &probe{asked: time.Now(), done: make(chan struct{})}
+	s.probed = p
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	go func() {
+		defer cancel()
+		p.err = s.reach(ctx)
+		s.probing.Lock()
+		defer s.probing.Unlock()
+		s.probed = nil
+		close(p.done)
+	}()
+	return p
 }
 
 // Close closes the store.
@@ -465,7 +485,15 @@ const idBytes = 64 // SHA-256 in hex
 
 // ValidID reports whether id has the form of an asset id.
 func ValidID(id string) bool {
-	return len(id) == idBytes && strings.Trim(id, "0123456789abcdef") == ""
+	if len(id) != idBytes {
+		return false
+	}
+	for i := range len(id) {
+		if c := id[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
 }
 
 // key returns the key of an asset, or false if id or ext is not valid. The bucket only sees keys from this

@@ -320,7 +320,16 @@ func (g *lagGauge) subscriptions() []subscription {
 	return slices.Clone(g.followed)
 }
 
+// Collect waits for set, so that a scrape sees a whole measurement.
+func (g *lagGauge) Collect(metrics chan<- prometheus.Metric) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.GaugeVec.Collect(metrics)
+}
+
 func (g *lagGauge) set(lags []GroupLag) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.Reset()
 	for _, l := range lags {
 		g.WithLabelValues(l.Topic, l.Group).Set(float64(l.Messages))

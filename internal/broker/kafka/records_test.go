@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"pgregory.net/rapid"
 
@@ -196,6 +197,10 @@ func TestPartition_SameInBothClients(t *testing.T) {
 		for _, m := range all(t, cfg, broker.Ledger) {
 			if p, known := at[m.Key]; !known || p != m.Partition {
 				t.Errorf("%s is in partition %d of one topic and %d of the other", m.Key, p, m.Partition)
+			}
+			hash := kafkago.Hash{}
+			if want := hash.Balance(kafkago.Message{Key: []byte(m.Key)}, 0, 1, 2, 3, 4, 5, 6, 7); m.Partition != want {
+				t.Errorf("%s is in partition %d, kafka-go puts it into %d", m.Key, m.Partition, want)
 			}
 		}
 		if len(used) != 8 {

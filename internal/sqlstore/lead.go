@@ -127,7 +127,7 @@ func (p *postgres) locked(ctx context.Context, lock string, within time.Duration
 		case led && !errors.Is(err, errNotLeading), errors.Is(err, ErrHeld):
 			return err
 		}
-		p.cfg.Logger.WarnContext(ctx, "leading failed; will retry", slog.String("lock", lock), slog.Bool("led", led),
+		p.cfg.Logger.WarnContext(ctx, "the lock of a name failed; will retry", slog.String("lock", lock), slog.Bool("led", led),
 			slog.Any("error", err))
 		if delay.For(ctx, leadPause/2+rand.N(leadPause)) != nil {
 			return nil

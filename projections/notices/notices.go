@@ -6,6 +6,7 @@ package notices
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -241,7 +242,10 @@ func (m *Model) Counts(ctx context.Context) (map[string]int64, error) {
 			return nil
 		})
 	})
-	return counts, sqlstore.Wrap(err, "count notices")
+	if err != nil {
+		return nil, fmt.Errorf("count notices: %w", err)
+	}
+	return counts, nil
 }
 
 type fold struct {

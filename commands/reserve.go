@@ -15,7 +15,6 @@ import (
 type Reservation struct {
 	actor   *accountActor
 	credits int64
-	keyID   string
 	state   atomic.Int32
 }
 
@@ -45,10 +44,9 @@ func (r *Reservation) use(accountID string) error {
 	return nil
 }
 
-// Reserve reserves the price of a look-up in memory, for a request with a key, if it has one. If the account clearly
-// has the credits, and the key's limit leaves some, it uses neither the log nor the queue. The limit is not reserved: of
-// several requests the last ones may be rejected when they are to pay. A rejection is final: the stream's tail was read
-// after the call, with one read for all waiting callers.
+// Reserve reserves the price of a look-up in memory, if the limit of the request's key leaves it; of that, nothing is
+// reserved. If the account clearly has the credits, it uses neither the log nor the queue. A rejection is final: the
+// stream's tail was read after the call, with one read for all waiting callers.
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, and the errors of AccountWriter.
 func (d *AccountWriter) Reserve(ctx context.Context, accountID, keyID string) (*Reservation, error) {
@@ -60,7 +58,7 @@ func (d *AccountWriter) Reserve(ctx context.Context, accountID, keyID string) (*
 		if s := a.State(); s.canReserve(d.price) &&
 			(len(s.shown.limits) == 0 || s.shown.limits.Allow(keyID, d.price, d.accounts.Now())) {
 			s.reserved += d.price
-			out = &Reservation{actor: a, credits: d.price, keyID: keyID}
+			out = &Reservation{actor: a, credits: d.price}
 		}
 	})
 	if err != nil || out != nil {
@@ -82,17 +80,16 @@ func (d *AccountWriter) Confirm(ctx context.Context, r *Reservation) error {
 	if !d.shared || r == nil {
 		return nil
 	}
-	return d.accounts.Do(ctx, r.actor.Key(), Request{}, &confirmCommand{credits: r.credits, keyID: r.keyID})
+	return d.accounts.Do(ctx, r.actor.Key(), Request{}, &confirmCommand{credits: r.credits})
 }
 
 type confirmCommand struct {
 	streamwriter.PlainCommand[*accountState]
 	credits int64
-	keyID   string
 }
 
 func (c *confirmCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
-	return streamwriter.Decision{}, s.CanSpend(c.credits, s.reservedByOthers(c.credits), c.keyID, now)
+	return streamwriter.Decision{}, s.CanSpend(c.credits, s.reservedByOthers(c.credits), "", now)
 }
 
 // reserveCommand reserves on the actor's own state, after it was loaded or read again if necessary.
@@ -112,7 +109,7 @@ func (c *reserveCommand) Undone(s *accountState) { s.reserved -= c.credits }
 
 func (c *reserveCommand) Finished(a *accountActor, err error, _ eventlog.Position) {
 	if err == nil {
-		c.reservation = &Reservation{actor: a, credits: c.credits, keyID: c.keyID}
+		c.reservation = &Reservation{actor: a, credits: c.credits}
 	}
 }
 

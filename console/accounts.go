@@ -145,7 +145,7 @@ var tabs = []tab{{"Overview", ""}, {"Ledger", "/ledger"}, {"Payments", "/payment
 	{"Actions", "/actions"}}
 
 // Paths of the tabs that have forms, by the actions of these.
-var tabOf = map[string]string{"key": "/people", "revoke": "/people", "link": "/people", "signout": "/people",
+var tabOf = map[string]string{"key": "/people", "limit": "/people", "revoke": "/people", "link": "/people", "signout": "/people",
 	"email": "/people", "unemail": "/people", "reverse": "/ledger"}
 
 // showAccount answers GET /accounts/{id} and GET /accounts/{id}/{tab}.
@@ -258,6 +258,15 @@ func (x *exchange) changeAccount() error {
 	case "revoke":
 		send = func() error {
 			return x.call(http.MethodDelete, "/admin/keys/"+url.PathEscape(x.Form.Get("key")), nil, nil)
+		}
+	case "limit":
+		send = func() error {
+			limit, err := x.whole("limit")
+			if err != nil {
+				return err
+			}
+			return x.call(http.MethodPut, "/admin/keys/"+url.PathEscape(x.Form.Get("key"))+"/limit",
+				map[string]any{"limit": limit, "period": x.Form.Get("period")}, nil)
 		}
 	case "key":
 		return x.issueKey(path)

@@ -63,7 +63,7 @@ func allCommands(e *environment) []*cobra.Command {
 			accountChange(e, "suspend", "suspended", "Reject every request of an account"),
 			accountChange(e, "reinstate", "reinstated", "End a suspension"),
 			accountChange(e, "close", "closed", "Close an account permanently and erase its names")),
-		group("key", "Issue, list and revoke API keys", keyIssue(e), keyList(e), keyRevoke(e)),
+		group("key", "Issue, list, limit and revoke API keys", keyIssue(e), keyList(e), keyLimit(e), keyRevoke(e)),
 		namesCommand(e),
 		group("admin", "Manage access to the admin API and the operators' console", adminLoginLink(e),
 			group("token", "Issue, list and revoke tokens of operators", tokenIssue(e), tokenList(e), tokenRevoke(e))),

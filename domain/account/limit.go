@@ -10,10 +10,9 @@ import (
 )
 
 // KeyPeriods are the periods of a key's limit: in all, or by day or month (UTC).
-var KeyPeriods = []string{inTotal, byDay, byMonth}
+var KeyPeriods = []string{"total", byDay, byMonth}
 
 const (
-	inTotal = "total"
 	byDay   = "day"
 	byMonth = "month"
 )
@@ -72,9 +71,6 @@ func (all KeyLimits) with(l KeyLimit) KeyLimits {
 	if l.Credits > 0 {
 		out = append(out, l)
 	}
-	if len(out) == 0 {
-		return nil
-	}
 	return out
 }
 
@@ -94,32 +90,25 @@ func (a *Account) LimitKey(keyID string, credits int64, period string, now time.
 	if !ok {
 		return Outcome{}, ErrUnknownKey
 	}
-	old, limited := a.core.limits.Of(keyID, now)
-	if credits == 0 {
-		if !limited {
-			return repeated(), nil
-		}
-		return decided(eventschemas.KeyLimitSet{KeyID: keyID}), nil
-	}
-	switch {
-	case credits < 0 || credits > MaxCredits:
-		return Outcome{}, &InvalidError{Field: "limit",
-			Reason: fmt.Sprintf("must be from 1 to %d credits; remove the limit to allow any number", MaxCredits)}
-	case !slices.Contains(KeyPeriods, period):
-		return Outcome{}, &InvalidError{Field: "period",
-			Reason: fmt.Sprintf("must be %s, not %.40q", strings.Join(KeyPeriods, ", "), period)}
-	case known.Kind != secretKey:
-		return Outcome{}, &InvalidError{Field: "key", Reason: "is publishable, and only secret keys spend credits"}
-	case known.Revoked || KeyTerms{ExpiresAt: known.ExpiresAt}.Expired(now):
-		return Outcome{}, &InvalidError{Field: "key", Reason: "is revoked or has expired, and spends no credits any more"}
-	case limited && old.Credits == credits && old.Period == period:
-		return repeated(), nil
-	}
 	ev := eventschemas.KeyLimitSet{KeyID: keyID, Limit: credits, Period: period}
-	if used := a.limitBy(ev, now).Used(); used > credits {
-		return Outcome{}, &InvalidError{Field: "limit", Reason: fmt.Sprintf(
-			"must be at least %d, which the key has used, with holds of running look-ups; revoke the key to stop it now",
-			used)}
+	old, _ := a.core.limits.Of(keyID, now)
+	invalid := func(field, format string, args ...any) (Outcome, error) {
+		return Outcome{}, &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch used := a.limitBy(ev, now).Used(); {
+	case old.Credits == credits && (credits == 0 || old.Period == period):
+		return repeated(), nil
+	case credits == 0:
+		return decided(eventschemas.KeyLimitSet{KeyID: keyID}), nil
+	case credits < 0 || credits > MaxCredits:
+		return invalid("limit", "must be from 1 to %d credits; remove the limit to allow any number", MaxCredits)
+	case !slices.Contains(KeyPeriods, period):
+		return invalid("period", "must be %s, not %.40q", strings.Join(KeyPeriods, ", "), period)
+	case known.Kind != secretKey || known.Revoked || KeyTerms{ExpiresAt: known.ExpiresAt}.Expired(now):
+		return invalid("key", "must be a valid secret key, because others spend no credits")
+	case used > credits:
+		return invalid("limit", "must be at least %d, which the key has used, with credits that are held; "+
+			"revoke the key to stop it now", used)
 	}
 	return decided(ev), nil
 }
@@ -151,8 +140,7 @@ func (a *Account) applyKeyLimitSet(ev eventschemas.KeyLimitSet) {
 // count adds credits to what counts against the limit of a key, if it has one.
 func (a *Account) count(keyID string, spent, held int64) {
 	if l, limited := a.core.limits.Of(keyID, a.core.lastAt); limited {
-		l.Spent = max(l.Spent+spent, 0)
-		l.Held += held
+		l.Spent, l.Held = max(l.Spent+spent, 0), l.Held+held
 		a.core.limits = a.core.limits.with(l)
 	}
 }

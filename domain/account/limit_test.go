@@ -112,8 +112,8 @@ func TestKeyLimit_BadInput_SaysWhatToDo(t *testing.T) {
 		{nil, limitKey("k1", -1, "day"), "must be from 1 to"},
 		{nil, limitKey("k1", MaxCredits+1, "day"), "must be from 1 to"},
 		{nil, limitKey("k1", 1, "week"), `must be total, day, month, not "week"`},
-		{nil, limitKey("k2", 1, "day"), "only secret keys spend credits"},
-		{[]eventschemas.Event{eventschemas.KeyRevoked{KeyID: "k1"}}, limitKey("k1", 1, "day"), "is revoked"},
+		{nil, limitKey("k2", 1, "day"), "must be a valid secret key"},
+		{[]eventschemas.Event{eventschemas.KeyRevoked{KeyID: "k1"}}, limitKey("k1", 1, "day"), "must be a valid secret key"},
 	} {
 		s := given(t, append([]eventschemas.Event{opened, granted(9), keyIssued, other}, c.events...)...).when(c.do).rejected(ErrInvalid)
 		if !strings.Contains(s.err.Error(), c.says) {
@@ -198,7 +198,7 @@ func TestKeyLimit_IdempotentRepeat_CountsOnce(t *testing.T) {
 
 func TestKeyLimit_RevokedKey_IsForgotten(t *testing.T) {
 	s := given(t, opened, keyIssued, limitSet(1, "total"), eventschemas.KeyRevoked{KeyID: "k1"})
-	if all := s.account.KeyLimits(); all != nil {
+	if all := s.account.KeyLimits(); len(all) != 0 {
 		t.Errorf("limits %+v", all)
 	}
 }

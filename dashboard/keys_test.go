@@ -77,6 +77,29 @@ func TestKeys_IssuedAndRevoked_TakeEffectAtOnce(t *testing.T) {
 	}
 }
 
+func TestKeys_Limit_IsSetShownAndRemoved(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	id := testmust.Get(s.node.Models.Keys.List(t.Context(), c.id))(t)[0].ID
+	path := "/dashboard/keys/" + id + "/limit"
+	set := func(limit, period string) answer {
+		form := c.get("/dashboard/keys").shows(200).form(path)
+		form.Set("limit", limit)
+		form.Set("period", period)
+		return c.post(path, form)
+	}
+	if a := set("1000", "month"); a.status != http.StatusSeeOther {
+		t.Fatalf("status %d: %s", a.status, a.body)
+	}
+	c.get("/dashboard/keys").shows(200, "0 of 1,000 credits used (month)")
+	for limit, says := range map[string]string{"many": "must be from 1 to", "-1": "must be from 1 to"} {
+		set(limit, "month").shows(422, "The limit is not changed", says)
+	}
+	set("5", "week").shows(422, "total, day, month")
+	set("", "month")
+	c.get("/dashboard/keys").shows(200).lacks("credits used")
+}
+
 func TestKeys_Events_NameTheAccountAndTheSession(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +15,10 @@ import (
 	"letterhead/domain/text"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/operations"
+	"letterhead/projections/keys"
 )
 
 var keyText = regexp.MustCompile(`lh_[sp]k_[0-9A-Za-z]{38}`)
@@ -80,7 +83,8 @@ func TestKeys_IssuedAndRevoked_TakeEffectAtOnce(t *testing.T) {
 func TestKeys_Limit_IsSetShownAndRemoved(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)
-	id := testmust.Get(s.node.Models.Keys.List(t.Context(), c.id))(t)[0].ID
+	all := testmust.Get(s.node.Models.Keys.List(t.Context(), c.id))(t)
+	id := all[slices.IndexFunc(all, func(k keys.Key) bool { return k.Kind == "secret" })].ID
 	path := "/dashboard/keys/" + id + "/limit"
 	set := func(limit, period string) answer {
 		form := c.get("/dashboard/keys").shows(200).form(path)

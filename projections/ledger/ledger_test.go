@@ -86,8 +86,8 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 			t.Errorf("%s:\n%+v\nwant\n%+v", s.want.Type, got, s.want)
 		}
 	}
-	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 16 {
-		t.Errorf("%d entries, want 16", len(all))
+	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 17 {
+		t.Errorf("%d entries, want 17", len(all))
 	}
 	for _, entry := range collect(t, m.Entries(t.Context(), "a", ledger.Filter{ForCustomer: true})) {
 		if !slices.Contains(ledger.CustomerTypes(), entry.Type) || entry.Note != "" {

@@ -84,7 +84,7 @@ func TestKeys_Limit_IsSetShownAndRemoved(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)
 	all := testmust.Get(s.node.Models.Keys.List(t.Context(), c.id))(t)
-	id := all[slices.IndexFunc(all, func(k keys.Key) bool { return k.Kind == "secret" })].ID
+	id := all[slices.IndexFunc(all, func(k keys.Listed) bool { return k.Kind == "secret" })].ID
 	path := "/dashboard/keys/" + id + "/limit"
 	set := func(limit, period string) answer {
 		form := c.get("/dashboard/keys").shows(200).form(path)

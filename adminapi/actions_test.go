@@ -277,6 +277,56 @@ func TestKeys_IssuedOnce_RevokedImmediately(t *testing.T) {
 	s.send(request{method: "DELETE", path: "/admin/keys/missing"}).rejected(http.StatusNotFound, "missing")
 }
 
+func TestKeys_Limit_IsSetShownAndRemoved(t *testing.T) {
+	s := start(t)
+	opened := s.open("Acme")
+	id, path := opened.Account.ID, "/admin/accounts/"+opened.Account.ID+"/keys"
+	var key, site struct{ ID string }
+	s.send(request{method: "POST", path: path, body: `{"kind":"secret"}`, key: "k"}).want(http.StatusCreated, &key)
+	s.send(request{method: "POST", path: path, body: `{"kind":"publishable"}`, key: "p"}).want(http.StatusCreated, &site)
+	limit := func(keyID, body string) answer {
+		return s.send(request{method: "PUT", path: "/admin/keys/" + keyID + "/limit", body: body, token: s.tok[operator.Support]})
+	}
+	shown := func() (credits int64, period string) {
+		var all struct {
+			Keys []struct {
+				ID    string
+				Limit *struct {
+					Credits int64
+					Period  string
+				}
+			}
+		}
+		s.get(path).want(http.StatusOK, &all)
+		for _, k := range all.Keys {
+			if k.ID == key.ID && k.Limit != nil {
+				return k.Limit.Credits, k.Limit.Period
+			}
+		}
+		return 0, ""
+	}
+	var done struct {
+		Account  string
+		Repeated bool
+	}
+	limit(key.ID, `{"limit":1000,"period":"month"}`).want(http.StatusOK, &done)
+	if credits, period := shown(); done.Account != id || done.Repeated || credits != 1000 || period != "month" {
+		t.Errorf("%+v, shown %d by %s", done, credits, period)
+	}
+	if limit(key.ID, `{"limit":1000,"period":"month"}`).want(http.StatusOK, &done); !done.Repeated {
+		t.Errorf("set again: %+v", done)
+	}
+	limit(key.ID, `{"period":"day"}`).rejected(http.StatusBadRequest, "field limit is missing")
+	limit(key.ID, `{"limit":-1}`).rejected(http.StatusBadRequest, "must be from 1 to")
+	limit(key.ID, `{"limit":1,"period":"week"}`).rejected(http.StatusBadRequest, "total, day, month")
+	limit(site.ID, `{"limit":1}`).rejected(http.StatusBadRequest, "secret key")
+	limit("missing", `{"limit":1}`).rejected(http.StatusNotFound, "missing")
+	limit(key.ID, `{"limit":0}`).want(http.StatusOK, nil)
+	if credits, _ := shown(); credits != 0 {
+		t.Errorf("a limit of %d is shown after it was removed", credits)
+	}
+}
+
 func TestKeys_Terms_AreListedUntilTheKeyExpires(t *testing.T) {
 	s := start(t)
 	id := s.open("Acme").Account.ID

@@ -122,7 +122,8 @@ type Key struct {
 	LastUsedAt time.Time `json:"last_used_at,omitzero"`
 	RevokedAt  time.Time `json:"revoked_at,omitzero"`
 	account.KeyTerms
-	Provisional bool `json:"provisional,omitempty"`
+	Limit       *account.KeyLimit `json:"limit,omitempty"` // at present
+	Provisional bool              `json:"provisional,omitempty"`
 }
 
 // Action is an action in words, with the name of its operator, for those who may list tokens, and that of the account

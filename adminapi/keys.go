@@ -40,6 +40,12 @@ func (x *exchange) listKeys(id string) error {
 	if at.IsZero() {
 		stateAt = x.api.Now()
 	}
+	var standing commands.Standing
+	if len(rows) > 0 && at.IsZero() {
+		if standing, err = x.api.Writer.Standing(x.ctx, id); err != nil {
+			return err
+		}
+	}
 	shown := []Key{}
 	for _, r := range rows {
 		if !at.IsZero() && r.RevokedAt.After(at.Time) {
@@ -54,6 +60,9 @@ func (x *exchange) listKeys(id string) error {
 			IssuedAt: r.IssuedAt, LastUsedAt: r.LastUsedAt, RevokedAt: r.RevokedAt, KeyTerms: r.KeyTerms,
 			Provisional: at.Provisional,
 		})
+		if l, limited := standing.KeyLimits.Of(r.ID, stateAt); limited {
+			shown[len(shown)-1].Limit = &l
+		}
 	}
 	return x.answer(http.StatusOK, at.markList(map[string]any{"keys": shown}))
 }
@@ -131,20 +140,43 @@ func (x *exchange) setSignInEmail(id string, in struct {
 	return x.replyOnce(http.StatusOK, set, map[string]string{"person": person}, err)
 }
 
+// keyOf returns the id of the key in the path, and its account.
+func (x *exchange) keyOf() (id, accountID string, err error) {
+	if err := x.folded(keys.Name); err != nil {
+		return "", "", err
+	}
+	id = x.request.PathValue("id")
+	key, found, err := x.api.Keys.Get(x.ctx, id)
+	if err == nil && !found {
+		err = notFound("There is no key %s. GET /admin/accounts/ID/keys lists the keys of an account.", id)
+	}
+	return id, key.AccountID, err
+}
+
 func (x *exchange) revokeKey() error {
-	id := x.request.PathValue("id")
-	if err := errors.Join(x.noBody(), x.folded(keys.Name)); err != nil {
+	id, of, err := x.keyOf()
+	if err := cmp.Or(x.noBody(), err); err != nil {
 		return err
 	}
-	key, found, err := x.api.Keys.Get(x.ctx, id)
+	done, err := x.api.Writer.RevokeKey(x.ctx, commands.RevokeKey{Request: x.by(), AccountID: of, KeyID: id})
+	return x.enforced(of, done, err)
+}
+
+// limitKey answers PUT /admin/keys/{id}/limit.
+func (x *exchange) limitKey(in struct {
+	Limit  *int64 `json:"limit"`
+	Period string `json:"period"`
+}) error {
+	id, of, err := x.keyOf()
+	if err == nil && in.Limit == nil {
+		err = invalid("The field limit is missing. Send the credits that the key may spend, or 0 to remove its limit.")
+	}
 	if err != nil {
 		return err
 	}
-	if !found {
-		return notFound("There is no key %s. GET /admin/accounts/ID/keys lists the keys of an account.", id)
-	}
-	done, err := x.api.Writer.RevokeKey(x.ctx, commands.RevokeKey{Request: x.by(), AccountID: key.AccountID, KeyID: id})
-	return x.enforced(key.AccountID, done, err)
+	done, err := x.api.Writer.LimitKey(x.ctx, commands.LimitKey{Request: x.by(), AccountID: of, KeyID: id,
+		Limit: *in.Limit, Period: cmp.Or(in.Period, account.KeyPeriods[0])})
+	return x.reply(changeOf(of, done), err)
 }
 
 // listTokens answers GET /admin/tokens, the newest first.

@@ -51,6 +51,7 @@ func table() []operation {
 		{"POST", "/admin/accounts/{id}/notices/{notice}/retry", "retryNotice", supporting,
 			plain(about((*exchange).retryNotice))},
 		{"DELETE", "/admin/keys/{id}", "revokeKey", supporting, (*exchange).revokeKey},
+		{"PUT", "/admin/keys/{id}/limit", "limitKey", supporting, taking((*exchange).limitKey)},
 		{"GET", "/admin/accounts/{id}/ledger", "getLedger", reading, listed("entries", []string{"at", "revision", "type",
 			"what", "detail", "domain", "request_id", "payment_id", "actor", "actor_name", "amount", "balance"},
 			about((*exchange).getLedger))},

@@ -31,6 +31,7 @@ type shown struct {
 	openHolds int
 	month     time.Time // when lookups were counted
 	lookups   int64
+	limits    account.KeyLimits
 	// forgotKeysUntil is when the account's own memory again covers every idempotency key that is still valid.
 	forgotKeysUntil time.Time
 
@@ -97,6 +98,7 @@ func (s *accountState) Publish(durable bool) {
 		openHolds: s.OpenHolds(),
 		month:     month,
 		lookups:   s.Lookups(month),
+		limits:    s.KeyLimits(),
 
 		forgotKeysUntil: askForKeysUntil(s.Account),
 

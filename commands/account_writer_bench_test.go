@@ -21,7 +21,7 @@ func (w *world) chargers(b *testing.B, d *AccountWriter, accounts []string, call
 		wg.Go(func() {
 			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
 				id := accounts[int(n)%len(accounts)]
-				r, err := d.Reserve(context.Background(), id)
+				r, err := d.Reserve(context.Background(), id, "")
 				if err != nil {
 					b.Error(err)
 					return
@@ -106,7 +106,7 @@ func BenchmarkReserve(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			r, err := d.Reserve(context.Background(), id)
+			r, err := d.Reserve(context.Background(), id, "")
 			if err != nil {
 				b.Error(err)
 				return

@@ -145,7 +145,7 @@ func (c *chargeCommand) Compensation() *compensation {
 	request := Request{ID: c.in.RequestID, Actor: actorAccountWriter}
 	return reversal(c.charges, request, account.Reverse{
 		ChargeID: c.fact.ChargeID, Credits: c.fact.Credits, ChargedAt: c.fact.At,
-		RequestID: c.in.RequestID, Reason: account.ReasonClientGone,
+		RequestID: c.in.RequestID, KeyID: c.in.KeyID, Reason: account.ReasonClientGone,
 	})
 }
 
@@ -199,7 +199,7 @@ func (d *AccountWriter) ReverseCharge(ctx context.Context, in ReverseCharge) (Do
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
 		return s.Reverse(account.Reverse{
 			ChargeID: charge.ChargeID, Credits: charge.Credits, ChargedAt: at, RequestID: charge.RequestID,
-			Reason: in.Reason, Note: in.Note,
+			KeyID: charge.KeyID, Reason: in.Reason, Note: in.Note,
 		}, now)
 	})
 }
@@ -231,6 +231,7 @@ func (d *AccountWriter) chargeAt(ctx context.Context, accountID, chargeID string
 type UndeliveredCharge struct {
 	Request   Request // of the charge
 	AccountID string
+	KeyID     string  // of the charge
 	Receipt   Receipt // from ChargeLookup
 }
 
@@ -254,6 +255,6 @@ func (d *AccountWriter) ReverseUndelivered(in UndeliveredCharge) error {
 	d.charges.Begin(in.Request.ID) // ends with the reversal; one that is left to an operator stays open
 	return d.accounts.Compensate(in.AccountID, *reversal(d.charges, in.Request, account.Reverse{
 		ChargeID: in.Receipt.ChargeID, Credits: in.Receipt.Credits, ChargedAt: in.Receipt.At,
-		RequestID: in.Request.ID, Reason: account.ReasonClientGone,
+		RequestID: in.Request.ID, KeyID: in.KeyID, Reason: account.ReasonClientGone,
 	}))
 }

@@ -39,6 +39,8 @@ func accountDecision(ev eventschemas.Event, request Request) (key, subject strin
 		return ev.KeyID, "", nil
 	case eventschemas.KeyRevoked:
 		return ev.KeyID, "", nil
+	case eventschemas.KeyLimitSet:
+		return request.ID, ev.KeyID, nil
 	case eventschemas.AccountNoted:
 		return ev.NoteID, "", nil
 	case eventschemas.AccountOpened, eventschemas.PlanChanged, eventschemas.AccountSuspended,

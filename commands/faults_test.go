@@ -63,7 +63,7 @@ func TestRefusal_ManyWaiting_ShareOneRead(t *testing.T) {
 	const callers = 100
 	var wg sync.WaitGroup
 	w.runTogether(d, id, callers, func(int) {
-		if _, err := d.Reserve(context.Background(), id); !errors.Is(err, account.ErrInsufficientCredits) {
+		if _, err := d.Reserve(context.Background(), id, ""); !errors.Is(err, account.ErrInsufficientCredits) {
 			t.Errorf("reserve: %v", err)
 		}
 	})
@@ -152,7 +152,7 @@ func TestLoad_UnreadableLog_DecidesNothing(t *testing.T) {
 	fresh := w.writer(AccountWriterConfig{})
 	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
 	for _, writer := range []*AccountWriter{d, fresh} {
-		w.fails(eventlog.ErrUnavailable)(writer.Reserve(t.Context(), id))
+		w.fails(eventlog.ErrUnavailable)(writer.Reserve(t.Context(), id, ""))
 	}
 	w.log.set(func(f *faults) { f.reading = nil })
 	w.grant(d, id, 2)
@@ -353,7 +353,7 @@ func TestAmbiguousAppend_NewerSnapshot_IsResolved(t *testing.T) {
 		<-kept.saved
 		// The writer has to load the account again.
 		w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
-		w.fails(eventlog.ErrCorrupt)(d.Reserve(t.Context(), id))
+		w.fails(eventlog.ErrCorrupt)(d.Reserve(t.Context(), id, ""))
 		w.log.set(func(f *faults) { f.reading = nil })
 		time.Sleep(streamwriter.DistrustFor)
 		w.reserve(d, id).Drop()
@@ -375,7 +375,7 @@ func TestLoad_CorruptStream_IsNotFoldedByEveryRequest(t *testing.T) {
 			t.Helper()
 			before := w.log.reads.Load()
 			for range times {
-				if _, err := d.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrCorrupt) {
+				if _, err := d.Reserve(t.Context(), id, ""); !errors.Is(err, eventlog.ErrCorrupt) {
 					t.Fatal(err)
 				}
 			}
@@ -535,7 +535,7 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 		// Reserve on an exhausted account finds the credit of an overdue hold.
 		w.grant(here, id, 1)
 		w.hold(here, id, 0)
-		w.fails(account.ErrInsufficientCredits)(here.Reserve(t.Context(), id))
+		w.fails(account.ErrInsufficientCredits)(here.Reserve(t.Context(), id, ""))
 		time.Sleep(61 * time.Second)
 		w.reserve(here, id).Drop()
 

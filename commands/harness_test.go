@@ -283,7 +283,7 @@ func (w *world) hold(d *AccountWriter, id string, work time.Duration) Hold {
 
 func (w *world) reserve(d *AccountWriter, id string) *Reservation {
 	w.Helper()
-	r, err := d.Reserve(context.Background(), id)
+	r, err := d.Reserve(context.Background(), id, "")
 	w.must(err)
 	return r
 }

@@ -17,6 +17,7 @@ type HoldCredits struct {
 	Reservation *Reservation // optional; consumed whatever the outcome
 	Domain      string
 	Work        time.Duration // how long the work may take
+	KeyID       string        // optional: the API key of the request
 }
 
 // Hold is the durably reserved price of a look-up.
@@ -38,7 +39,7 @@ func (d *AccountWriter) HoldCredits(ctx context.Context, in HoldCredits) (Hold, 
 	c := &holdCommand{work: in.Work, in: account.Hold{
 		HoldID: eventschemas.EventID(stream, in.Request.ID, eventschemas.CreditsHeld{}.EventType(),
 			in.Domain).String(),
-		Credits: d.price, RequestID: in.Request.ID, Domain: in.Domain,
+		Credits: d.price, RequestID: in.Request.ID, Domain: in.Domain, KeyID: in.KeyID,
 	}}
 	if err := d.spend(ctx, in.AccountID, in.Request, c, &c.spending, in.Reservation); err != nil {
 		return Hold{}, err

@@ -45,6 +45,23 @@ func (d *AccountWriter) RevokeKey(ctx context.Context, in RevokeKey) (Done, erro
 	})
 }
 
+// LimitKey is the command to limit the credits that a key may spend.
+type LimitKey struct {
+	Request   Request
+	AccountID string
+	KeyID     string
+	Limit     int64  // credits; 0 removes the limit
+	Period    string // one of account.KeyPeriods
+}
+
+// LimitKey sets or removes the limit of a key, in force with the next charge. Errors: account.ErrUnknownKey,
+// account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) LimitKey(ctx context.Context, in LimitKey) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
+		return s.LimitKey(in.KeyID, in.Limit, in.Period, now)
+	})
+}
+
 // KeyIndex finds charges by idempotency keys that an account's fold may have forgotten: the fold
 // remembers account.MaxIdempotencyKeys, and a key is valid for account.IdempotencyWindow. It is
 // implemented by projections/idempotency.

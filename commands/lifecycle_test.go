@@ -104,7 +104,7 @@ func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
 	go func() { drained <- d.Drain(context.Background()) }()
 	w.waitFor(func() bool { return errors.Is(d.accounts.With(id, func(*accountActor) {}), ErrBusy) })
 	w.fails(ErrBusy)(d.ChargeLookup(t.Context(), w.lookup(id)))
-	w.fails(ErrBusy)(d.Reserve(t.Context(), id))
+	w.fails(ErrBusy)(d.Reserve(t.Context(), id, ""))
 	close(g.open)
 	testmust.Succeed(t, <-drained)
 	wg.Wait()
@@ -180,11 +180,11 @@ func TestLiveAccounts_AreLimited(t *testing.T) {
 	}
 	full := []*Reservation{w.reserve(d, ids[0]), w.reserve(d, ids[1])}
 	w.untilEvictable(func() error {
-		r, err := d.Reserve(t.Context(), ids[2])
+		r, err := d.Reserve(t.Context(), ids[2], "")
 		full = append(full, r)
 		return err
 	})
-	w.fails(ErrBusy)(d.Reserve(t.Context(), "3f0a1c52-3a43-4f06-9a35-3c1f2a5b7d10"))
+	w.fails(ErrBusy)(d.Reserve(t.Context(), "3f0a1c52-3a43-4f06-9a35-3c1f2a5b7d10", ""))
 	for _, r := range full {
 		r.Drop()
 	}
@@ -366,7 +366,7 @@ func TestLoad_TamperedStream_Fails(t *testing.T) {
 				t.Fatalf("verify: %d events, %v", n, err)
 			}
 			writer := w.writer(AccountWriterConfig{})
-			if _, err := writer.Reserve(t.Context(), id); !errors.Is(err, streamwriter.ErrChainBroken) {
+			if _, err := writer.Reserve(t.Context(), id, ""); !errors.Is(err, streamwriter.ErrChainBroken) {
 				t.Fatalf("reserve: %v", err)
 			}
 			if _, err := writer.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, eventlog.ErrCorrupt) {

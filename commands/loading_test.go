@@ -118,7 +118,7 @@ func TestLoading_LongStream_ContinuesInBackground(t *testing.T) {
 			t.Errorf("RetryAfter is %s, but loading takes 17 s more", loading.RetryAfter)
 		}
 		began := time.Now()
-		if _, err := d.Reserve(t.Context(), l.id); !errors.As(err, new(*streamwriter.LoadingError)) {
+		if _, err := d.Reserve(t.Context(), l.id, ""); !errors.As(err, new(*streamwriter.LoadingError)) {
 			t.Errorf("a command during the loading: %v", err)
 		}
 		if took := time.Since(began); took > 2*l.pause {

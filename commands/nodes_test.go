@@ -203,7 +203,7 @@ func TestNodes_GrantAfterRefusal_IsSpendableEverywhere(t *testing.T) {
 	id := n.openedWith(n.writers[0], 0)
 	for round := range 20 {
 		from, to := n.writers[round%3], n.writers[(round+1)%3]
-		r, err := to.Reserve(t.Context(), id)
+		r, err := to.Reserve(t.Context(), id, "")
 		if err == nil { // of a credit that the other node has spent in the meantime
 			err = to.Confirm(t.Context(), r)
 			r.Drop()

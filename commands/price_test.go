@@ -41,7 +41,7 @@ func TestReserve_Price3_LeavesNoPartOfALookup(t *testing.T) {
 				t.Errorf("%d available with %d reservations, want %d", s.Available, lookups, otherPrice-1)
 			}
 			var rejected *account.InsufficientCreditsError
-			if _, err := d.Reserve(t.Context(), id); !errors.As(err, &rejected) || rejected.Required != otherPrice || rejected.Available != otherPrice-1 {
+			if _, err := d.Reserve(t.Context(), id, ""); !errors.As(err, &rejected) || rejected.Required != otherPrice || rejected.Available != otherPrice-1 {
 				t.Errorf("one reservation too many: %+v, %v", rejected, err)
 			}
 			w.fails(account.ErrInsufficientCredits)(d.ChargeLookup(t.Context(), w.lookup(id)))
@@ -130,7 +130,7 @@ func TestReserve_Price3_ConcurrentBatchesOfTwoNodes_SpendAllCredits(t *testing.T
 }
 
 func reservedCharge(d *AccountWriter, in ChargeLookup) error {
-	r, err := d.Reserve(context.Background(), in.AccountID)
+	r, err := d.Reserve(context.Background(), in.AccountID, "")
 	if err != nil {
 		return err
 	}

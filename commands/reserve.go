@@ -44,18 +44,19 @@ func (r *Reservation) use(accountID string) error {
 	return nil
 }
 
-// Reserve reserves the price of a look-up in memory. If the account clearly has the credits, it uses neither the
-// log nor the queue. A rejection is final: the stream's tail was read after the call, with one read for
-// all waiting callers.
+// Reserve reserves the price of a look-up in memory, if the limit of the request's key leaves it; of that, nothing is
+// reserved. If the account clearly has the credits, it uses neither the log nor the queue. A rejection is final: the
+// stream's tail was read after the call, with one read for all waiting callers.
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, and the errors of AccountWriter.
-func (d *AccountWriter) Reserve(ctx context.Context, accountID string) (*Reservation, error) {
+func (d *AccountWriter) Reserve(ctx context.Context, accountID, keyID string) (*Reservation, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	var out *Reservation
 	err := d.accounts.With(accountID, func(a *accountActor) {
-		if s := a.State(); s.canReserve(d.price) {
+		if s := a.State(); s.canReserve(d.price) &&
+			(len(s.shown.limits) == 0 || s.shown.limits.Allow(keyID, d.price, d.accounts.Now())) {
 			s.reserved += d.price
 			out = &Reservation{actor: a, credits: d.price}
 		}
@@ -63,7 +64,7 @@ func (d *AccountWriter) Reserve(ctx context.Context, accountID string) (*Reserva
 	if err != nil || out != nil {
 		return out, err
 	}
-	c := &reserveCommand{credits: d.price}
+	c := &reserveCommand{credits: d.price, keyID: keyID}
 	if err := d.accounts.Do(ctx, accountID, Request{}, c); err != nil {
 		return nil, err
 	}
@@ -87,18 +88,19 @@ type confirmCommand struct {
 	credits int64
 }
 
-func (c *confirmCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
-	return streamwriter.Decision{}, s.CanSpend(c.credits, s.reservedByOthers(c.credits))
+func (c *confirmCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
+	return streamwriter.Decision{}, s.CanSpend(c.credits, s.reservedByOthers(c.credits), "", now)
 }
 
 // reserveCommand reserves on the actor's own state, after it was loaded or read again if necessary.
 type reserveCommand struct {
 	credits     int64
+	keyID       string
 	reservation *Reservation
 }
 
-func (c *reserveCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
-	return streamwriter.Decision{Final: true}, s.CanSpend(c.credits, s.reserved)
+func (c *reserveCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
+	return streamwriter.Decision{Final: true}, s.CanSpend(c.credits, s.reserved, c.keyID, now)
 }
 
 func (c *reserveCommand) Applied(s *accountState) { s.reserved += c.credits }

@@ -17,7 +17,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 	if a, r := w.log.appends.Load()-appends, w.log.reads.Load()-reads; a+r != 0 {
 		t.Fatalf("three reservations took %d appends and %d reads", a, r)
 	}
-	_, err := d.Reserve(t.Context(), id)
+	_, err := d.Reserve(t.Context(), id, "")
 	var e *account.InsufficientCreditsError
 	if !errors.As(err, &e) || *e != (account.InsufficientCreditsError{Balance: 3, Available: 0, Required: 1}) {
 		t.Fatalf("the fourth: %v", err)
@@ -105,7 +105,7 @@ func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 	for range 40 {
 		wg.Go(func() {
 			for {
-				r, err := d.Reserve(context.Background(), id)
+				r, err := d.Reserve(context.Background(), id, "")
 				if errors.Is(err, account.ErrInsufficientCredits) {
 					return
 				}
@@ -165,7 +165,7 @@ func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
 	}
 	rejected := make(chan error)
 	go func() {
-		_, err := d.Reserve(context.Background(), id)
+		_, err := d.Reserve(context.Background(), id, "")
 		rejected <- err
 	}()
 	w.awaitQueued(d, id, 1) // it does not take the fast path
@@ -192,7 +192,7 @@ func TestReserve_TentativeCharge_IsNotAvailable(t *testing.T) {
 	<-g.reached
 	rejected := make(chan error)
 	go func() {
-		_, err := d.Reserve(context.Background(), id)
+		_, err := d.Reserve(context.Background(), id, "")
 		rejected <- err
 	}()
 	w.awaitQueued(d, id, 1)
@@ -218,7 +218,7 @@ func TestReserve_CallerLeft_FreesCredits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {
-		_, err := fresh.Reserve(ctx, id)
+		_, err := fresh.Reserve(ctx, id, "")
 		left <- err
 	}()
 	<-g.reached
@@ -264,7 +264,7 @@ func TestReservations_CreditsSpentElsewhere_FirstToPayGetsTheRest(t *testing.T) 
 			}
 			w.failed(here.Confirm(t.Context(), second), account.ErrInsufficientCredits)
 			w.failed(pay(w, here, id, second), account.ErrInsufficientCredits)
-			w.fails(account.ErrInsufficientCredits)(here.Reserve(t.Context(), id))
+			w.fails(account.ErrInsufficientCredits)(here.Reserve(t.Context(), id, ""))
 		})
 	}
 }

@@ -23,6 +23,7 @@ type Standing struct {
 	Month     string // the current one, YYYY-MM, UTC
 	Lookups   int64  // charges minus reversals of that month
 	OpenHolds int
+	KeyLimits account.KeyLimits
 }
 
 // Standing returns the state of an account after every answer that was sent: by this node, and with
@@ -66,7 +67,7 @@ func (s *accountState) standing(now time.Time) Standing {
 	p := &s.shown
 	out := Standing{
 		Plan: p.plan, Status: string(p.status), Balance: p.balance, Remaining: max(p.balance, 0),
-		Available: p.balance, OpenHolds: p.openHolds, Month: usage.MonthOf(now).String(),
+		Available: p.balance, OpenHolds: p.openHolds, Month: usage.MonthOf(now).String(), KeyLimits: p.limits,
 	}
 	if p.balance >= 0 {
 		out.Available = max(p.balance-p.held-s.reserved, 0)

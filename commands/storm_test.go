@@ -118,7 +118,7 @@ func TestStorm(t *testing.T) {
 }
 
 func (w *world) reserveCalmly(d *AccountWriter, id string) {
-	r, err := d.Reserve(context.Background(), id)
+	r, err := d.Reserve(context.Background(), id, "")
 	if err != nil && !errors.Is(err, account.ErrInsufficientCredits) {
 		w.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (s *stormer) act(w *world, d *AccountWriter, id string, rng *rand.Rand) {
 		defer cancel()
 	}
 	in := w.lookup(id)
-	r, err := d.Reserve(ctx, id)
+	r, err := d.Reserve(ctx, id, "")
 	if err == nil && rng.IntN(3) == 0 {
 		var h Hold
 		h, err = d.HoldCredits(ctx, HoldCredits{Request: in.Request, AccountID: id, Reservation: r, Domain: in.Domain, Work: time.Minute})

@@ -144,7 +144,7 @@ var tabs = []tab{{"Overview", ""}, {"Ledger", "/ledger"}, {"Payments", "/payment
 	{"Actions", "/actions"}}
 
 // Paths of the tabs that have forms, by the actions of these.
-var tabOf = map[string]string{"key": "/people", "revoke": "/people", "link": "/people", "signout": "/people",
+var tabOf = map[string]string{"key": "/people", "limit": "/people", "revoke": "/people", "link": "/people", "signout": "/people",
 	"email": "/people", "unemail": "/people", "reverse": "/ledger"}
 
 // showAccount answers GET /accounts/{id} and GET /accounts/{id}/{tab}.
@@ -248,6 +248,15 @@ func (x *exchange) changeAccount() error {
 		send = x.sender(http.MethodPost, path+"/reversals", "request_id", "reason")
 	case "revoke":
 		send = x.sender(http.MethodDelete, "/admin/keys/"+url.PathEscape(x.Form.Get("key")))
+	case "limit":
+		send = func() error {
+			limit, err := x.whole("limit")
+			if err != nil {
+				return err
+			}
+			return x.call(http.MethodPut, "/admin/keys/"+url.PathEscape(x.Form.Get("key"))+"/limit",
+				map[string]any{"limit": limit, "period": x.Form.Get("period")}, nil)
+		}
 	case "key":
 		return x.issueKey(path)
 	case "link":

@@ -245,6 +245,9 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	p.submit(page+"/actions", page+"/note", map[string]string{"text": "Pays by invoice\nfrom 2027 on."}).leadsTo(page + "/actions?done=note")
 	p.get(page+"?done=note").shows(200, "The note is added.", "Pays by invoice", "Ann")
 	p.get(page+"/actions").shows(200, "Account noted", "Account suspended")
+	p.submit(page+"/people", page+"/limit", map[string]string{"limit": "-5", "period": "day"}).shows(400).beside("limit", "must be from 1 to")
+	p.submit(page+"/people", page+"/limit", map[string]string{"limit": "500", "period": "day"}).leadsTo(page + "/people?done=limit")
+	p.get(page+"/people?done=limit").shows(200, "The limit of the key is changed.", "0 of 500 credits used (day)")
 
 	charge := commands.Request{ID: "req_1", Actor: "account:" + id}
 	_, err := s.node.Writers.Accounts.ChargeLookup(t.Context(), commands.ChargeLookup{Request: charge, AccountID: id, BrandID: "b", Domain: "acme.com"})

@@ -122,6 +122,7 @@ var fieldsOf = map[string][]string{
 	"open": {"name", "plan"}, "grant": {"kind", "credits", "payment_id", "money", "currency", "reason"},
 	"plan": {"plan"}, "reverse": {"request_id", "reason"}, "link": {"person", "operator", "scope"},
 	"email": {"person", "email"}, "signout": {"person"}, "key": {"name", "kind"}, "note": {"text"}, "suspend": {"reason"},
+	"limit":  {"key", "limit", "period"},
 	"refund": {"credits", "money", "currency", "refund_id"}, "override": {"field", "value", "reason"},
 	"remove": {"field"}, "token": {"name", "scope", "expires"}, "customer": {"customer", "account"},
 	"filter": {"q", "from", "to", "actor", "stream", "account"},

@@ -73,6 +73,7 @@ var done = map[string]string{
 	"signout":   "The sessions are ended, and the links that were not used are withdrawn.",
 	"suspend":   "The account is suspended.",
 	"reinstate": "The account is reinstated.", "close": "The account is closed.",
+	"limit":  "The limit of the key is changed.",
 	"revoke": "The key is revoked.", "reverse": "The charges of the request are reversed.",
 	"refund": "The refund is recorded.", "replay": "The report is decided again.",
 	"dismiss":  "The report is dismissed.",

@@ -56,6 +56,7 @@ func (d *Dashboard) route() {
 		{"POST", "/dashboard/keys", false, (*exchange).issueKey},
 		{"GET", "/dashboard/keys/{id}/revoke", false, (*exchange).showRevoke},
 		{"POST", "/dashboard/keys/{id}/revoke", false, (*exchange).revokeKey},
+		{"POST", "/dashboard/keys/{id}/limit", false, (*exchange).limitKey},
 		{"GET", "/dashboard/ledger", false, (*exchange).showLedger},
 		{"GET", "/dashboard/ledger/{request_id}", false, (*exchange).showRequest},
 		{"GET", "/dashboard/replay", false, (*exchange).showReplay},

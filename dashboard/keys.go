@@ -1,11 +1,13 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -35,6 +37,7 @@ const (
 type keysView struct {
 	Valid, Ended []audit.Key
 	MoreEnded    int // that are not listed
+	Limits       map[string]account.KeyLimit
 	Form         keyForm
 	Done         string // a sentence about the action that led to the page
 }
@@ -64,14 +67,19 @@ func newKeyForm() keyForm {
 func (x *exchange) showKeys() error { return x.showKeysWith(http.StatusOK, newKeyForm()) }
 
 func (x *exchange) showKeysWith(status int, form keyForm) error {
-	v := keysView{Form: form}
+	v := keysView{Form: form, Limits: map[string]account.KeyLimit{}}
 	notice := x.fresh(keys.Name)
 	all, err := x.Audit.ListKeys(x.Ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
+	standing, err := x.Writer.Standing(x.Ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
 	for i := range all { // the newest first
 		k := all[len(all)-1-i]
+		v.Limits[k.ID], _ = standing.KeyLimits.Of(k.ID, x.Now())
 		switch {
 		case k.State == keys.Active:
 			v.Valid = append(v.Valid, k)
@@ -203,6 +211,7 @@ func (x *exchange) key() (audit.Key, error) {
 	if !web.IsText(id) {
 		return audit.Key{}, missing
 	}
+	x.fresh(keys.Name) // for keys that were just issued; others are found anyway
 	k, err := x.Audit.Key(x.Ctx, x.session.AccountID, id)
 	if err != nil {
 		return audit.Key{}, err
@@ -215,7 +224,6 @@ func (x *exchange) key() (audit.Key, error) {
 
 // showRevoke answers GET /dashboard/keys/{id}/revoke, which confirms.
 func (x *exchange) showRevoke() error {
-	x.fresh(keys.Name) // for keys that were just issued; others are found anyway
 	k, err := x.key()
 	if err != nil {
 		return err
@@ -225,7 +233,6 @@ func (x *exchange) showRevoke() error {
 
 // revokeKey answers POST /dashboard/keys/{id}/revoke. A key that is revoked already stays so.
 func (x *exchange) revokeKey() error {
-	x.fresh(keys.Name)
 	k, err := x.key()
 	if err != nil {
 		return err
@@ -240,4 +247,27 @@ func (x *exchange) revokeKey() error {
 			"Not every part of the service has confirmed it in time, so requests with the key may still be answered. Revoke it again to wait for the confirmation.", err)
 	}
 	return x.redirect("/keys?revoked=" + url.QueryEscape(k.ID))
+}
+
+// limitKey answers POST /dashboard/keys/{id}/limit. Without credits it removes the limit.
+func (x *exchange) limitKey() error {
+	k, err := x.key()
+	if err != nil {
+		return err
+	}
+	credits, err := strconv.ParseInt(cmp.Or(strings.TrimSpace(x.Form.Get("limit")), "0"), 10, 64)
+	if err != nil {
+		credits = -1 // which no limit is
+	}
+	_, err = x.Writer.LimitKey(x.Ctx, commands.LimitKey{Request: x.by("limit/" + k.ID), AccountID: x.session.AccountID,
+		KeyID: k.ID, Limit: credits, Period: x.Form.Get("period")})
+	var invalid *account.InvalidError
+	if errors.As(err, &invalid) {
+		return web.NewProblem(http.StatusUnprocessableEntity, "The limit is not changed",
+			"The "+invalid.Field+" "+invalid.Reason+".", nil)
+	}
+	if err != nil {
+		return err
+	}
+	return x.redirect("/keys")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +15,10 @@ import (
 	"letterhead/domain/text"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/internal/testwait"
 	"letterhead/operations"
+	"letterhead/projections/keys"
 )
 
 var keyText = regexp.MustCompile(`lh_[sp]k_[0-9A-Za-z]{38}`)
@@ -75,6 +78,30 @@ func TestKeys_IssuedAndRevoked_TakeEffectAtOnce(t *testing.T) {
 	if a := c.post(path, nil); a.status != http.StatusSeeOther {
 		t.Errorf("revoked again: status %d", a.status)
 	}
+}
+
+func TestKeys_Limit_IsSetShownAndRemoved(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	all := testmust.Get(s.node.Models.Keys.List(t.Context(), c.id))(t)
+	id := all[slices.IndexFunc(all, func(k keys.Listed) bool { return k.Kind == "secret" })].ID
+	path := "/dashboard/keys/" + id + "/limit"
+	set := func(limit, period string) answer {
+		form := c.get("/dashboard/keys").shows(200).form(path)
+		form.Set("limit", limit)
+		form.Set("period", period)
+		return c.post(path, form)
+	}
+	if a := set("1000", "month"); a.status != http.StatusSeeOther {
+		t.Fatalf("status %d: %s", a.status, a.body)
+	}
+	c.get("/dashboard/keys").shows(200, "0 of 1,000 credits used (month)")
+	for limit, says := range map[string]string{"many": "must be from 1 to", "-1": "must be from 1 to"} {
+		set(limit, "month").shows(422, "The limit is not changed", says)
+	}
+	set("5", "week").shows(422, "total, day, month")
+	set("", "month")
+	c.get("/dashboard/keys").shows(200).lacks("credits used")
 }
 
 func TestKeys_Events_NameTheAccountAndTheSession(t *testing.T) {

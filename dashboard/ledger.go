@@ -44,6 +44,7 @@ var kinds = []kind{
 	{eventschemas.ChargeKept{}.EventType(), "Answers sent again"},
 	{eventschemas.KeyIssued{}.EventType(), "Keys issued"},
 	{eventschemas.KeyRevoked{}.EventType(), "Keys revoked"},
+	{eventschemas.KeyLimitSet{}.EventType(), "Limits of keys"},
 	{eventschemas.AccountOpened{}.EventType(), "Account opened"},
 	{eventschemas.PlanChanged{}.EventType(), "Plan changed"},
 	{eventschemas.AccountSuspended{}.EventType(), "Account suspended"},

@@ -58,6 +58,7 @@ type (
 		Deadline  time.Time `json:"deadline"`
 		RequestID string    `json:"request_id"`
 		Domain    string    `json:"domain"`
+		KeyID     string    `json:"key_id,omitempty"` // the request's API key, if it has a limit; empty in version 1
 	}
 	// CreditsCharged spends credits. With HoldID it captures that much of the hold; captures may be
 	// partial, and Item distinguishes several captures of one hold.
@@ -90,6 +91,8 @@ type (
 		Reason    string `json:"reason"`     // client_gone, operator
 		// Note says why an operator reversed the charge; empty in version 1.
 		Note string `json:"note,omitempty"`
+		// KeyID is the API key of the charge if its limit gets the credits back; empty in version 1.
+		KeyID string `json:"key_id,omitempty"`
 	}
 	// ChargeKept records that the answer of a charge was returned to a repeated request. From then on the
 	// charge is not reversed if its first client disconnected.
@@ -137,6 +140,12 @@ type (
 	// KeyRevoked revokes a key forever.
 	KeyRevoked struct {
 		KeyID string `json:"key_id"`
+	}
+	// KeyLimitSet limits the credits that a key may spend. Without limit and period it removes the limit.
+	KeyLimitSet struct {
+		KeyID  string `json:"key_id"`
+		Limit  int64  `json:"limit,omitempty"`  // credits
+		Period string `json:"period,omitempty"` // total, day, month
 	}
 )
 
@@ -475,6 +484,7 @@ func (PaymentFeeRecorded) EventType() string   { return "PaymentFeeRecorded" }
 func (BreakageRecognized) EventType() string   { return "BreakageRecognized" }
 func (KeyIssued) EventType() string            { return "KeyIssued" }
 func (KeyRevoked) EventType() string           { return "KeyRevoked" }
+func (KeyLimitSet) EventType() string          { return "KeyLimitSet" }
 func (UsageTicked) EventType() string          { return "UsageTicked" }
 func (LogosAllotted) EventType() string        { return "LogosAllotted" }
 func (BrandDiscovered) EventType() string      { return "BrandDiscovered" }

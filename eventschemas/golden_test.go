@@ -50,6 +50,15 @@ var golden = map[string]eventschemas.Event{
 		GrantID: "grant-1", Kind: "topup", Credits: 10_000, PaymentID: "pay_123", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}, Tax: 782, Reason: "pack M",
 	},
 	"CreditsGranted.v2.least": eventschemas.CreditsGranted{GrantID: "free", Kind: "free", Credits: 50},
+	"CreditsHeld.v2": eventschemas.CreditsHeld{
+		HoldID: "hold-1", Credits: 1, Deadline: moment.Add(68500 * time.Millisecond), RequestID: requestID, Domain: "acme.com", KeyID: "key-1",
+	},
+	"CreditsHeld.v2.least": eventschemas.CreditsHeld{
+		HoldID: "hold-1", Credits: 1, Deadline: moment.Add(68500 * time.Millisecond), RequestID: requestID, Domain: "acme.com",
+	},
+	"CreditsHeld.v1.least": eventschemas.CreditsHeld{
+		HoldID: "hold-1", Credits: 1, Deadline: moment.Add(68500 * time.Millisecond), RequestID: requestID, Domain: "acme.com",
+	},
 	"CreditsHeld.v1": eventschemas.CreditsHeld{
 		HoldID: "hold-1", Credits: 1, Deadline: moment.Add(68500 * time.Millisecond), RequestID: requestID, Domain: "acme.com",
 	},
@@ -68,7 +77,7 @@ var golden = map[string]eventschemas.Event{
 		ChargeID: "charge-1", Credits: 1, RequestID: requestID, BrandID: acmeID, Domain: "xn--bcher-kva.de",
 	},
 	"HoldReleased.v1":         eventschemas.HoldReleased{HoldID: "hold-1", Credits: 1, Cause: "expired"},
-	"ChargeReversed.v2":       eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "client_gone", Note: "the answer was empty"},
+	"ChargeReversed.v2":       eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "client_gone", Note: "the answer was empty", KeyID: "key-1"},
 	"ChargeReversed.v2.least": eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "operator"},
 	"ChargeReversed.v1.least": eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "operator"},
 	"ChargeReversed.v1":       eventschemas.ChargeReversed{ChargeID: "charge-1", Credits: 1, RequestID: requestID, Reason: "client_gone"},
@@ -101,8 +110,10 @@ var golden = map[string]eventschemas.Event{
 		KeyID: "key-1", Hash: hashA, Last4: "x9Yz", Kind: "publishable", ExpiresAt: &moment,
 		Scopes: []string{"search"}, Origins: []string{"http://localhost:3000", "https://*.acme.com:8443", "https://acme.com"},
 	},
-	"KeyIssued.v2":  eventschemas.KeyIssued{KeyID: "key-1", Hash: hashA, Last4: "x9Yz", Kind: "secret"},
-	"KeyRevoked.v1": eventschemas.KeyRevoked{KeyID: "key-1"},
+	"KeyIssued.v2":         eventschemas.KeyIssued{KeyID: "key-1", Hash: hashA, Last4: "x9Yz", Kind: "secret"},
+	"KeyRevoked.v1":        eventschemas.KeyRevoked{KeyID: "key-1"},
+	"KeyLimitSet.v1":       eventschemas.KeyLimitSet{KeyID: "key-1", Limit: 1000, Period: "month"},
+	"KeyLimitSet.v1.least": eventschemas.KeyLimitSet{KeyID: "key-1"},
 	"UsageTicked.v1": eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
 		{AccountID: accountID, Month: "2026-11", Searches: 12, Logos: 340, KeysUsed: []eventschemas.KeyUsed{{KeyID: "key-1", At: moment}, {KeyID: "key-2", At: moment.Add(-time.Second)}}},
 		{AccountID: accountID, Month: "2026-12", Searches: 1},

@@ -151,7 +151,7 @@ func objects(node any, do func(map[string]any)) {
 var optional = []string{
 	"payment_id", "money", "tax", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id", "note",
 	"searches", "logos", "keys_used", "etag", "last_modified", "expires_at", "scopes", "origins", "person", "note_id",
-	"by_convention",
+	"by_convention", "limit", "period",
 }
 
 // optionalInBilling lists the fields that may be absent in billing events.
@@ -197,8 +197,10 @@ func TestSchemas_RejectMissingAndUnknownFields(t *testing.T) {
 func requiredHere(object map[string]any, field string) bool {
 	has := func(name string) bool { _, ok := object[name]; return ok }
 	switch field {
-	case "key_id": // optional in a charge only
-		return !has("charge_id")
+	case "key_id": // optional in a charge, its reversal and a hold
+		return !has("charge_id") && !has("hold_id")
+	case "limit", "period": // optional in the limit of a key only
+		return !has("key_id")
 	case "money":
 		return has("tax") || has("fee_id")
 	case "payment_id":

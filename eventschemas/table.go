@@ -24,7 +24,7 @@ func Definitions() []Definition {
 		Define[AccountClosed](),
 		Define[AccountNoted]().From(2),
 		Define[CreditsGranted](grantNamesItsTax),
-		Define[CreditsHeld](),
+		Define[CreditsHeld](holdNamesItsKey),
 		Define[CreditsCharged](chargeNamesItsKey),
 		Define[HoldReleased](),
 		Define[ChargeReversed](reversalHasNote),
@@ -35,6 +35,7 @@ func Definitions() []Definition {
 		Define[RefundReversed]().From(2),
 		Define[KeyIssued](keyHasTerms),
 		Define[KeyRevoked](),
+		Define[KeyLimitSet]().From(4),
 		// usage-<account>-<YYYYMM>, usage-node-<node>
 		Define[UsageTicked](),
 		Define[LogosAllotted](),
@@ -90,10 +91,16 @@ var (
 	grantNamesItsTax = Change{Format: 2, Up: unchanged}
 	// overrideHasReason is version 2 of FieldOverridden: it adds reason.
 	overrideHasReason = Change{Format: 2, Up: unchanged}
-	// reversalHasNote is version 2 of ChargeReversed: it adds note.
+	// holdNamesItsKey is version 2 of CreditsHeld: it adds key_id.
+	holdNamesItsKey = Change{Format: 4, Up: unchanged, Down: func(ev Event) any {
+		v1 := ev.(CreditsHeld)
+		v1.KeyID = ""
+		return v1
+	}}
+	// reversalHasNote is version 2 of ChargeReversed: it adds note and key_id.
 	reversalHasNote = Change{Format: 4, Up: unchanged, Down: func(ev Event) any {
 		v1 := ev.(ChargeReversed)
-		v1.Note = ""
+		v1.Note, v1.KeyID = "", ""
 		return v1
 	}}
 	// keyHasTerms is version 2 of KeyIssued: it adds expires_at, scopes and origins.

@@ -153,11 +153,11 @@ type recordedCredits struct {
 
 var _ lookup.Credits = recordedCredits{}
 
-func (c recordedCredits) Reserve(ctx context.Context, accountID string) (*commands.Reservation, error) {
+func (c recordedCredits) Reserve(ctx context.Context, accountID, keyID string) (*commands.Reservation, error) {
 	if err := c.unrecorded(); err != nil {
 		return nil, fmt.Errorf("nothing is charged before the run of this process is recorded: %w", err)
 	}
-	return c.AccountWriter.Reserve(ctx, accountID)
+	return c.AccountWriter.Reserve(ctx, accountID, keyID)
 }
 
 // errUnwritable ends work that needs to write.

@@ -113,6 +113,67 @@ func TestLookups_ManyClientsFewCredits_NeverOverspend(t *testing.T) {
 	}
 }
 
+// limit limits the customer's secret key.
+func (c *customer) limit(credits int64, period string) {
+	c.s.t.Helper()
+	_, err := c.s.writer.LimitKey(c.s.t.Context(), commands.LimitKey{Request: operator(), AccountID: c.id, KeyID: c.secretID, Limit: credits, Period: period})
+	c.s.must(err)
+}
+
+// Clients of one key spend exactly its limit, with look-ups from the index and live crawls, while the account has more.
+// Rule 1.
+func TestLookups_ManyClientsOfALimitedKey_SpendExactlyTheLimit(t *testing.T) {
+	s, c := startWith(t, plan.Custom, 1000)
+	c.limit(20, "month")
+	s.known("acme.com", record("acme"))
+	s.crawler.finds("new.com", record("new"))
+	s.crawler.finds("acme.com", record("acme"))
+	paths := []string{"/v1/brands/acme.com", "/v1/brands/new.com", "/v1/brands/acme.com?refresh=true"}
+	var paid, rejected atomic.Int64
+	together(64, func(i int) {
+		for n := range 4 {
+			a, err := s.do(t.Context(), request{path: paths[(i+n)%len(paths)], header: bearer(c.secret)})
+			switch {
+			case err != nil:
+				t.Error(err)
+			case a.status == http.StatusOK:
+				paid.Add(1)
+			case a.status == http.StatusPaymentRequired:
+				rejected.Add(1)
+			default:
+				t.Errorf("status %d, body %s", a.status, a.body)
+			}
+		}
+	})
+	if paid.Load() != 20 || rejected.Load() != 64*4-20 {
+		t.Errorf("a limit of 20 credits: %d look-ups answered, %d rejected", paid.Load(), rejected.Load())
+	}
+	if b := c.books(); b.balance() != 980 || len(b.openHolds) != 0 {
+		t.Errorf("balance %d, %d holds open", b.balance(), len(b.openHolds))
+	}
+}
+
+func TestLookup_KeyAtItsLimit_Is402WithTheLimit(t *testing.T) {
+	s, c := startWith(t, plan.Free, 50)
+	c.limit(1, "total")
+	s.known("acme.com", record("acme"))
+	c.get("/v1/brands/acme.com").ok(t)
+	for _, domain := range []string{"acme.com", "never-crawled.com"} {
+		a := c.get("/v1/brands/" + domain)
+		d := a.rejected(t, http.StatusPaymentRequired, "insufficient_credits").Error.Details
+		if d == nil || d.KeyLimit == nil || *d.KeyLimit != 1 || d.KeyUsed == nil || *d.KeyUsed != 1 || *d.Balance != 49 || *d.Required != 1 || d.BillingURL == nil {
+			t.Errorf("%s: details in %s", domain, a.body)
+		}
+		if got := a.header.Get("X-Credits-Remaining"); got != "49" {
+			t.Errorf("%s: %s credits remaining, want 49", domain, got)
+		}
+	}
+	if n := len(s.crawler.of("never-crawled.com")); n != 0 {
+		t.Errorf("%d crawls, want 0", n)
+	}
+	c.asks("acme.com", "other.com").rejected(t, http.StatusPaymentRequired, "insufficient_credits")
+}
+
 // interceptedWriter lets a test intervene in calls of the account writer, which all reach the real one.
 type interceptedWriter struct {
 	lookup.Credits

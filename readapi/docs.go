@@ -42,7 +42,7 @@ var codeDocs = []codeDoc{
 	{CodeUnauthorized, []int{401},
 		"No key was sent, or the key is mistyped, unknown, expired, revoked or deleted, or it was sent in a URL.",
 		"Send the key in the header Authorization: Bearer <API_KEY>, or in X-Api-Key. A lost key is replaced, not recovered.", ""},
-	{CodeInsufficientCredits, []int{402}, "The account has no credit left for this look-up, or those left are reserved for running look-ups. Nothing was charged.",
+	{CodeInsufficientCredits, []int{402}, "The account has no credit left for this look-up, or those left are reserved for running look-ups, or the limit of the API key is used up (`key_limit`). Nothing was charged.",
 		"Add credits: where the service sells them, POST /v1/billing/checkout with {\"pack\":\"NAME\"} or {\"price\":\"ID\"} returns a page to pay on; otherwise ask its operator. Do not retry on a timer: it does not help until credits are added.", "balance: credits that can be spent, negative after a refund of spent credits. required: credits the request needed. billing_url: where to add credits."},
 	{CodeForbidden, []int{403}, "A publishable key was used where a secret key is needed, or outside its scopes or allowed origins, or the account is suspended.",
 		"Use a secret key from a server, a publishable key whose scopes and origins include the request, or have the account reinstated.", ""},

@@ -89,6 +89,8 @@ type Details struct {
 	BillingURL string `json:"billing_url,omitempty"` // where to add credits or upgrade
 	RetryAfter *int64 `json:"retry_after,omitempty"` // seconds
 	Limit      *int64 `json:"limit,omitempty"`       // monthly allowance of the plan
+	KeyLimit   *int64 `json:"key_limit,omitempty"`   // credits that the API key may spend, if that is the cause
+	KeyUsed    *int64 `json:"key_used,omitempty"`    // credits of that limit that are used
 }
 
 // Problem is an error as the API reports it. Its Details are *Details.
@@ -221,15 +223,19 @@ func internalError(cause error) *Problem {
 // zero; a negative balance is reported unchanged.
 func insufficientCredits(e *account.InsufficientCreditsError, billingURL string) *Problem {
 	spendable, required := max(0, e.Available), e.Required
+	details := &Details{Balance: &spendable, Required: &required, BillingURL: billingURL}
 	message := "No credits are left for this look-up. Add credits, then send it again; retrying alone does not help."
 	switch {
+	case e.KeyLimit > 0:
+		details.KeyLimit, details.KeyUsed = &e.KeyLimit, &e.KeyUsed
+		message = "The limit of this API key leaves too few credits. Raise it on the dashboard, or, if it is by day or month, wait for the next one."
 	case e.Balance < 0:
 		spendable = e.Balance
 	case e.Balance >= e.Required:
 		message = "The credits that are left are reserved for running look-ups. Wait for these, or add credits."
 	}
 	return &Problem{Status: http.StatusPaymentRequired, Code: CodeInsufficientCredits, Text: message, Cause: e,
-		Details: &Details{Balance: &spendable, Required: &required, BillingURL: billingURL}}
+		Details: details}
 }
 
 // crawlProblem reports a failed crawl. A remembered failure answers 503 if trying again later may

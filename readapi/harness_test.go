@@ -397,6 +397,8 @@ type problem struct {
 			BillingURL *string `json:"billing_url"`
 			RetryAfter *int64  `json:"retry_after"`
 			Limit      *int64  `json:"limit"`
+			KeyLimit   *int64  `json:"key_limit"`
+			KeyUsed    *int64  `json:"key_used"`
 		} `json:"details"`
 	} `json:"error"`
 }

@@ -27,7 +27,7 @@ const maxPageFile = 3 << 20
 
 func crawlCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "crawl URL | --file PAGE --url URL", Short: "Show what a crawl finds, without storing it",
-		Args: cobra.MaximumNArgs(1)}
+		Args: exactArgs("[URL]")}
 	var o crawlOptions
 	c.Flags().StringVar(&o.file, "file", "", "a saved page to read instead of fetching")
 	c.Flags().StringVar(&o.address, "url", "", "URL of the saved page")

@@ -113,7 +113,7 @@ func keyList(e *environment) *cobra.Command {
 	c.Flags().String("state", "", "only keys in this state: active, expired or revoked")
 	l := listing[listedKey]{
 		path: "/admin/accounts/{account}/keys", field: "keys",
-		titles: "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED\tEXPIRES\tSCOPES\tORIGINS",
+		titles: "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED\tEXPIRES\tSCOPES\tORIGINS\tLIMIT",
 		cells:  (*listedKey).cells, object: func(r row[listedKey]) any { return r.value.object() },
 		orders: []order[listedKey]{
 			{"issued", func(_, _ *listedKey) int { return 0 }}, // as the API lists them
@@ -168,27 +168,18 @@ func unknownLast(rows []row[listedKey]) {
 }
 
 // object returns a key as list --json prints it.
-func (k *listedKey) object() map[string]any {
-	object := map[string]any{"id": k.ID, "kind": k.Kind, "last4": k.Last4, "name": k.Name, "state": k.State,
-		"last_used": k.used}
-	if !k.ExpiresAt.IsZero() {
-		object["expires_at"] = k.ExpiresAt
-	}
-	if len(k.Scopes) > 0 {
-		object["scopes"] = k.Scopes
-	}
-	if len(k.Origins) > 0 {
-		object["origins"] = k.Origins
-	}
-	if k.Provisional {
-		object["provisional"] = true
-	}
-	return object
+func (k *listedKey) object() any {
+	key := k.Key
+	key.LastUsedAt = time.Time{} // it may be later than the time of the list
+	return struct {
+		adminapi.Key
+		LastUsed string `json:"last_used"`
+	}{key, k.used}
 }
 
 // cells returns a key as list prints it.
 func (k *listedKey) cells() []any {
-	expires, scopes, origins := "never", "all", "all"
+	expires, scopes, origins, limit := "never", "all", "all", "none"
 	if k.Kind != string(apikey.Publishable) {
 		scopes, origins = "-", "-"
 	}
@@ -201,12 +192,23 @@ func (k *listedKey) cells() []any {
 	if len(k.Origins) > 0 {
 		origins = strings.Join(k.Origins, ",")
 	}
-	return []any{k.ID, k.Kind, "…" + k.Last4, k.Name, k.State, k.used, expires, scopes, origins}
+	if k.Limit != nil {
+		limit = fmt.Sprintf("%d of %d (%s)", k.Limit.Used(), k.Limit.Credits, k.Limit.Period)
+	}
+	return []any{k.ID, k.Kind, "…" + k.Last4, k.Name, k.State, k.used, expires, scopes, origins, limit}
+}
+
+func keyLimit(e *environment) *cobra.Command {
+	c := command("limit KEY_ID", "Limit the credits that a key may spend")
+	limit := c.Flags().Int64("limit", 0, "credits that the key may spend; 0 removes its limit")
+	c.Flags().String("period", "total", "in which it may spend them: total, or a day or month (UTC)")
+	return act(e, c, "PUT", "/admin/keys/{KEY_ID}/limit", func(x *client, done adminapi.Change) error {
+		return e.printDecision(done, fmt.Sprintf("limit of key %s set to %d", x.args[0], *limit))
+	})
 }
 
 func keyRevoke(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is rejected",
-		Args: exactArgs("KEY_ID")}
+	c := command("revoke KEY_ID", "Revoke a key; the next request with it is rejected")
 	return act(e, c, "DELETE", "/admin/keys/{KEY_ID}", func(x *client, done adminapi.Change) error {
 		return e.printDecision(done, "key "+x.args[0]+" revoked")
 	})

@@ -56,6 +56,20 @@ func TestKey_Terms_AreShown(t *testing.T) {
 	}
 }
 
+func TestKeyLimit_SetAndRemoved_IsListed(t *testing.T) {
+	folder, id := openAccount(t)
+	var issued struct{ ID string }
+	testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "key", "issue", "--account", id, "--json")), &issued))
+	for _, step := range []struct{ limit, says, lists string }{{"1000", "set to 1000", "0 of 1000 (month)"}, {"0", "set to 0", "none"}} {
+		if text := output(t, folder, "key", "limit", issued.ID, "--limit", step.limit, "--period", "month"); !strings.Contains(text, step.says) {
+			t.Errorf("key limit printed %s, want %q in it", text, step.says)
+		}
+		if text := output(t, folder, "key", "list", "--account", id, "--kind", "secret"); !strings.Contains(text, step.lists) {
+			t.Errorf("key list printed %s, want %q in it", text, step.lists)
+		}
+	}
+}
+
 func TestKeyIssue_BadTerms_AreExplained(t *testing.T) {
 	folder, id := openAccount(t)
 	for args, want := range map[string]string{

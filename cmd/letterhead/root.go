@@ -65,7 +65,7 @@ func allCommands(e *environment) []*cobra.Command {
 			accountChange(e, "suspend", "suspended", "Reject every request of an account"),
 			accountChange(e, "reinstate", "reinstated", "End a suspension"),
 			accountChange(e, "close", "closed", "Close an account permanently and erase its names")),
-		group("key", "Issue, list and revoke API keys", keyIssue(e), keyList(e), keyRevoke(e)),
+		group("key", "Issue, list, limit and revoke API keys", keyIssue(e), keyList(e), keyLimit(e), keyRevoke(e)),
 		namesCommand(e),
 		group("admin", "Manage access to the admin API and the operators' console", adminLoginLink(e),
 			group("token", "Issue, list and revoke tokens of operators", tokenIssue(e), tokenList(e), tokenRevoke(e))),
@@ -146,15 +146,12 @@ func command(use, short string) *cobra.Command {
 // exactArgs accepts as many arguments as it has names, or fewer if some are in brackets.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		optional := 0
-		for _, name := range names {
-			optional += strings.Count(name, "[")
-		}
-		if len(args) <= len(names) && len(args) >= len(names)-optional {
+		all := strings.Join(names, " ")
+		if len(args) <= len(names) && len(args) >= len(names)-strings.Count(all, "[") {
 			return nil
 		}
-		return usageError{fmt.Errorf("%s takes %d argument(s) %v, not %d; see %q", cmd.CommandPath(), len(names), names,
-			len(args), cmd.CommandPath()+" --help")}
+		return usageError{fmt.Errorf("%s takes the arguments %q, not %d; see %q", cmd.CommandPath(), all, len(args),
+			cmd.CommandPath()+" --help")}
 	}
 }
 

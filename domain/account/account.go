@@ -119,6 +119,7 @@ type core struct {
 	lookups   int64  // in that month
 	charges   uint64 // charges folded since an arbitrary start; numbers the entries of recent
 	validKeys int    // keys that are not revoked
+	limits    KeyLimits
 	revisions uint64 // events folded
 	lastAt    time.Time
 	head      eventschemas.Hash
@@ -136,6 +137,7 @@ type hold struct {
 	Deadline  time.Time `json:"deadline"`
 	RequestID string    `json:"request"`
 	Domain    string    `json:"domain"`
+	KeyID     string    `json:"key,omitempty"` // of a key with a limit
 	Captures  []capture `json:"captures,omitempty"`
 }
 
@@ -270,7 +272,7 @@ func (a *Account) Head() eventschemas.Hash { return a.core.head }
 // Remembered returns the number of entries in the state, a measure of the snapshot's size.
 func (a *Account) Remembered() int {
 	return len(a.open) + len(a.ended) + len(a.payments) + len(a.grants) + len(a.refunds) + len(a.fees) +
-		len(a.keys) + len(a.notes) +
+		len(a.keys) + len(a.notes) + len(a.core.limits) +
 		len(a.charged) + len(a.kept) + len(a.reversed) + len(a.recent) - a.recentGone
 }
 

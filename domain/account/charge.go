@@ -80,7 +80,7 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 	if first, ok := a.recentCharge(chargeID, now); ok {
 		return a.repeatCharge(in.RequestID, now, first.ChargeFact)
 	}
-	covered := int64(0)
+	covered, uncounted := int64(0), in.Credits // of the key's limit
 	if in.HoldID != "" {
 		h, _, ok := a.knownHold(in.HoldID, now)
 		if !ok {
@@ -93,8 +93,13 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 			})
 		}
 		covered = min(in.Credits, h.Left)
+		if h.KeyID == in.KeyID {
+			uncounted -= covered
+		}
 	}
-	if err := a.affordsCharge(in.Credits, covered, reserved); err != nil {
+	err := firstError(a.affordsCharge(in.Credits, covered, reserved),
+		a.keyAffords(in.KeyID, uncounted, reserved, now))
+	if err != nil {
 		return Outcome{}, ChargeFact{}, err
 	}
 	ev := in.event(chargeID)
@@ -175,6 +180,7 @@ type Reverse struct {
 	Credits   int64
 	ChargedAt time.Time
 	RequestID string // of the charge
+	KeyID     string // of the charge
 	Reason    string // client_gone, operator
 	Note      string // why an operator reverses it
 }
@@ -215,7 +221,11 @@ func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
 	if err := kept("reason", in.Note); err != nil {
 		return Outcome{}, err
 	}
-	return decided(eventschemas.ChargeReversed{
+	ev := eventschemas.ChargeReversed{
 		ChargeID: in.ChargeID, Credits: in.Credits, RequestID: in.RequestID, Reason: in.Reason, Note: in.Note,
-	}), nil
+	}
+	if l, limited := a.core.limits.Of(in.KeyID, a.later(now)); limited && !in.ChargedAt.Before(l.Since) {
+		ev.KeyID = in.KeyID // the charge counts against the key's limit
+	}
+	return decided(ev), nil
 }

@@ -67,9 +67,15 @@ type InsufficientCreditsError struct {
 	// is negative
 	Available int64
 	Required  int64 // credits that the command needed
+	// KeyLimit and KeyUsed are set if the limit of the request's key is the cause.
+	KeyLimit, KeyUsed int64
 }
 
 func (e *InsufficientCreditsError) Error() string {
+	if e.KeyLimit > 0 {
+		return fmt.Sprintf("%s: %d required, %d of the key's limit of %d used", ErrInsufficientCredits, e.Required,
+			e.KeyUsed, e.KeyLimit)
+	}
 	return fmt.Sprintf("%s: %d required, %d available (balance %d)", ErrInsufficientCredits, e.Required,
 		e.Available, e.Balance)
 }

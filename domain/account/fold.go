@@ -43,6 +43,8 @@ func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 		a.applyKeyIssued(ev)
 	case eventschemas.KeyRevoked:
 		a.applyKeyRevoked(ev)
+	case eventschemas.KeyLimitSet:
+		a.applyKeyLimitSet(ev)
 	default:
 		a.applyLife(ev)
 	}
@@ -72,6 +74,7 @@ func (a *Account) applyLife(ev eventschemas.Event) {
 
 func (a *Account) applyCharged(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
 	a.countLookup(at)
+	a.count(ev.KeyID, ev.Credits, 0)
 	fact := ChargeFact{
 		ChargeID: ev.ChargeID, Credits: ev.Credits, BrandID: ev.BrandID, Domain: ev.Domain,
 		RecordRevision: ev.RecordRevision, Revision: revision, At: at,
@@ -91,6 +94,7 @@ func (a *Account) applyCapture(ev eventschemas.CreditsCharged, revision uint64, 
 		covered := min(ev.Credits, h.Left)
 		h.Left -= covered
 		a.core.held -= covered
+		a.count(h.KeyID, 0, -covered)
 		h.Captures = append(h.Captures, mark)
 		if h.Left > 0 {
 			put(a, a.open, ev.HoldID, h)
@@ -117,15 +121,19 @@ func (a *Account) applyKeyed(keyHash string, charge keyed) {
 
 func (a *Account) applyHeld(ev eventschemas.CreditsHeld) {
 	deadline := ev.Deadline.UTC()
-	a.core.held -= a.open[ev.HoldID].Left // no decision places a hold twice, but the sum must stay correct
+	old := a.open[ev.HoldID] // no decision places a hold twice, but the sums must stay correct
+	a.core.held -= old.Left
+	a.count(old.KeyID, 0, -old.Left)
 	put(a, a.open, ev.HoldID, hold{
 		Credits:   ev.Credits,
 		Left:      ev.Credits,
 		Deadline:  deadline,
 		RequestID: ev.RequestID,
 		Domain:    ev.Domain,
+		KeyID:     ev.KeyID,
 	})
 	a.core.held += ev.Credits
+	a.count(ev.KeyID, 0, ev.Credits)
 	if a.core.earliest.IsZero() || deadline.Before(a.core.earliest) {
 		a.core.earliest = deadline
 	}
@@ -137,6 +145,7 @@ func (a *Account) applyReleased(ev eventschemas.HoldReleased, revision uint64, a
 		return
 	}
 	a.core.held -= h.Left // the remainder is released; the event contains the same amount
+	a.count(h.KeyID, 0, -h.Left)
 	h.Left = 0
 	a.endHold(ev.HoldID, h, revision, at)
 }
@@ -154,6 +163,7 @@ func (a *Account) applyReversed(ev eventschemas.ChargeReversed, at time.Time) {
 	if a.chargedThisMonth(ev.ChargeID, a.core.lastAt) {
 		a.core.lookups--
 	}
+	a.count(ev.KeyID, -ev.Credits, 0)
 	a.rememberReversed(ev.ChargeID, at)
 	if keyHash, ok := a.chargeKey[ev.ChargeID]; ok {
 		a.dropKey(keyHash)
@@ -216,6 +226,7 @@ func (a *Account) applyKeyRevoked(ev eventschemas.KeyRevoked) {
 	k.Revoked = true
 	put(a, a.keys, ev.KeyID, k)
 	a.core.validKeys--
+	a.core.limits = a.core.limits.with(KeyLimit{KeyID: ev.KeyID})
 }
 
 // forgetBounded drops entries that are limited in number as well as in time: charges under idempotency keys and kept

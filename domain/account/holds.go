@@ -36,6 +36,7 @@ type Hold struct {
 	Deadline  time.Time // from then on any node may release it
 	RequestID string
 	Domain    string
+	KeyID     string // the API key of the request, if one was used
 }
 
 // Hold holds credits for work whose outcome is not known yet, while other requests have reserved credits in memory. The
@@ -49,17 +50,22 @@ func (a *Account) Hold(in Hold, reserved int64, now time.Time) (Outcome, error) 
 	if err != nil {
 		return Outcome{}, err
 	}
-	if known, _, ok := a.knownHold(in.HoldID, a.later(now)); ok {
+	now = a.later(now)
+	if known, _, ok := a.knownHold(in.HoldID, now); ok {
 		if known.Credits != in.Credits || known.RequestID != in.RequestID || known.Domain != in.Domain {
 			return Outcome{}, ErrHoldMismatch
 		}
 		return repeated(), nil
 	}
-	if err := a.CanSpend(in.Credits, reserved); err != nil {
+	if err := a.CanSpend(in.Credits, reserved, in.KeyID, now); err != nil {
 		return Outcome{}, err
 	}
 	if len(a.open) >= MaxOpenHolds {
 		return Outcome{}, ErrTooManyHolds
+	}
+	keyID := ""
+	if _, limited := a.core.limits.Of(in.KeyID, now); limited {
+		keyID = in.KeyID
 	}
 	return decided(eventschemas.CreditsHeld{
 		HoldID:    in.HoldID,
@@ -67,16 +73,17 @@ func (a *Account) Hold(in Hold, reserved int64, now time.Time) (Outcome, error) 
 		Deadline:  in.Deadline.UTC().Truncate(time.Microsecond), // the precision of the log
 		RequestID: in.RequestID,
 		Domain:    in.Domain,
+		KeyID:     keyID,
 	}), nil
 }
 
-// CanSpend returns nil if so many credits could be held or charged now, while other requests have
-// reserved credits in memory. Errors: ErrNotFound, ErrClosed, ErrSuspended, ErrInsufficientCredits.
-func (a *Account) CanSpend(credits, reserved int64) error {
+// CanSpend returns nil if so many credits could be held or charged now for a request with a key, while other requests
+// have reserved credits in memory. Errors: ErrNotFound, ErrClosed, ErrSuspended, ErrInsufficientCredits.
+func (a *Account) CanSpend(credits, reserved int64, keyID string, now time.Time) error {
 	if err := a.maySpend(); err != nil {
 		return err
 	}
-	return a.affords(credits, reserved)
+	return firstError(a.affords(credits, reserved), a.keyAffords(keyID, credits, reserved, now))
 }
 
 func (a *Account) affords(credits, reserved int64) error {

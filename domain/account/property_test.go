@@ -479,6 +479,11 @@ func randomEvent(t *rapid.T) eventschemas.Event {
 		eventschemas.KeyIssued{KeyID: fmt.Sprint("k", n), Hash: keyB, Last4: "wxyz", Kind: "secret"},
 		limited(fmt.Sprint("k", n), start.Add(time.Duration(n)*24*time.Hour), KeyScopes, []string{"https://acme.com"}),
 		eventschemas.KeyRevoked{KeyID: fmt.Sprint("k", n)},
+		eventschemas.KeyLimitSet{KeyID: fmt.Sprint("k", n), Limit: 10 * n, Period: rapid.SampledFrom(KeyPeriods).Draw(t, "period")},
+		eventschemas.KeyLimitSet{KeyID: fmt.Sprint("k", n)},
+		eventschemas.CreditsHeld{HoldID: hold, Credits: n, Deadline: start.Add(time.Hour), RequestID: request, Domain: "acme.com", KeyID: "k1"},
+		eventschemas.CreditsCharged{ChargeID: chargeID, Credits: n, RequestID: request, HoldID: hold, KeyID: "k1"},
+		eventschemas.ChargeReversed{ChargeID: chargeID, Credits: n, RequestID: request, KeyID: "k1"},
 	}).Draw(t, "event")
 }
 

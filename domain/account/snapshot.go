@@ -16,11 +16,11 @@ import (
 
 // FoldVersion is the version of the fold and of its snapshot. Snapshots of other versions are ignored:
 // increment it with every change of Apply or of the snapshot's format.
-const FoldVersion = 9
+const FoldVersion = 10
 
 // OldestFoldVersion is the version of the previous release, which may run at the same time as this one until an upgrade
 // is finished. Snapshots of earlier versions are no longer needed.
-const OldestFoldVersion = FoldVersion
+const OldestFoldVersion = FoldVersion - 1
 
 // ErrSnapshot means that the data is not a snapshot of this account and this FoldVersion.
 var ErrSnapshot = errors.New("not a usable account snapshot")
@@ -45,6 +45,7 @@ type snapshot struct {
 	Refunds     []snapshotRefund  `json:"refunds"`
 	Fees        []snapshotFee     `json:"fees,omitempty"`
 	Keys        []snapshotKey     `json:"keys"`
+	Limits      KeyLimits         `json:"limits,omitempty"`
 	Notes       []string          `json:"notes,omitempty"`
 	Charged     []snapshotCharge  `json:"charged"`
 	KeysPast    uint64            `json:"keys_past,omitempty"`
@@ -118,6 +119,7 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 		Balance:     a.core.balance,
 		Month:       a.core.month,
 		Lookups:     a.core.lookups,
+		Limits:      a.core.limits,
 		Revisions:   a.core.revisions,
 		LastAt:      a.core.lastAt,
 		Head:        hex.EncodeToString(a.core.head[:]),
@@ -208,6 +210,7 @@ func (a *Account) restore(s snapshot) error {
 	a.core.status, a.core.holder, a.core.plan = s.Status, s.Holder, s.Plan
 	a.core.balance, a.core.month, a.core.lookups = s.Balance, s.Month, s.Lookups
 	a.core.revisions, a.core.lastAt = s.Revisions, s.LastAt.UTC()
+	a.core.limits = s.Limits
 	copy(a.core.head[:], head)
 	if err := a.restoreHolds(s); err != nil {
 		return err

@@ -21,7 +21,7 @@ func full(t testing.TB) *Account {
 		eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 2},
 		eventschemas.KeyIssued{KeyID: "k1", Hash: keyA, Last4: "abcd", Kind: "secret"},
 		limited("k2", start.Add(time.Hour), []string{ScopeSearch}, []string{"https://acme.com"}),
-		eventschemas.KeyRevoked{KeyID: "k1"},
+		eventschemas.KeyRevoked{KeyID: "k1"}, eventschemas.KeyLimitSet{KeyID: "k2", Limit: 9, Period: "day"},
 		eventschemas.CreditsGranted{GrantID: "p2", Kind: KindTopup, Credits: 50, PaymentID: "p2", Money: euros(100), Tax: 16}, refunded("f2", "p2", 10, euros(20)),
 		eventschemas.PaymentFeeRecorded{FeeID: "e1", PaymentID: "p2", Money: *euros(7)})
 	s.account.Link(eventschemas.Hash{1, 2, 3})

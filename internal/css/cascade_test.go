@@ -268,6 +268,7 @@ func TestSheets_Hostile_StayWithinLimits(t *testing.T) {
 		"braces":                {strings.Repeat("{", 1<<20), "<p id=x>"},
 		"nested rules":          {strings.Repeat("a{", 400_000) + "color:red", "<p id=x>"},
 		"nested lists":          {strings.Repeat("a,b,c,d{", 100_000), "<p id=x>"},
+		"long parents":          {strings.Repeat("."+strings.Repeat("a", 980)+",", 500) + "b{" + strings.Repeat(strings.Repeat("&", 1000)+"{color:red}", 500), "<p id=x>"},
 		"nested media":          {strings.Repeat("@media screen{", 70_000), "<p id=x>"},
 		"parentheses":           {"p{color:" + strings.Repeat("(", 1<<19), "<p id=x>"},
 		"vars":                  {":root{" + vars.String() + "--v40: aaaaaaaaaa} p{color:var(--v0)}", "<p id=x>"},

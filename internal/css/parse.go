@@ -124,7 +124,7 @@ func (p *parser) style(in scope, prelude string, depth int) {
 	}
 	selectors := splitSelectors(prelude)
 	if in.parents != nil {
-		selectors = nestSelectors(in.parents, selectors)
+		selectors = p.book.nest(in.parents, selectors)
 	}
 	if len(selectors) == 0 {
 		p.skip()

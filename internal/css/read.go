@@ -33,6 +33,7 @@ type book struct {
 
 	rules     []rule
 	selectors []selector
+	combined  int                // pairs of selectors that nesting tried
 	byID      map[string][]int32 // indexes into selectors
 	byClass   map[string][]int32
 	byTag     map[string][]int32

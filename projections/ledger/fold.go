@@ -266,6 +266,8 @@ func describe(e *projections.Event) described {
 		d.keyID, d.Kind = ev.KeyID, ev.Kind
 	case eventschemas.KeyRevoked:
 		d.keyID = ev.KeyID
+	case eventschemas.KeyLimitSet:
+		d.keyID, d.KeyLimit, d.Kind = ev.KeyID, ev.Limit, ev.Period
 	case eventschemas.AccountOpened:
 		d.Plan = ev.Plan
 	case eventschemas.PlanChanged:

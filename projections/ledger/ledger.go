@@ -135,7 +135,7 @@ type Entry struct {
 	ChargeID  string    `json:"charge_id,omitempty"`
 	HoldID    string    `json:"hold_id,omitempty"`
 	PaymentID string    `json:"payment_id,omitempty"`
-	// KeyID is the API key that was charged, issued or revoked; empty for charges of older releases.
+	// KeyID is the API key that was charged, issued, limited or revoked; empty for charges of older releases.
 	KeyID string `json:"key_id,omitempty"`
 	// Hash is the event's hash in the account's hash chain, in hex.
 	Hash string `json:"hash,omitempty"`
@@ -156,7 +156,7 @@ func EntryOf(accountID string, e *eventlog.Recorded, body eventschemas.Event) En
 
 // Details are the fields that few entries have.
 type Details struct {
-	// Kind is the kind of a grant (free, subscription, topup, adjustment) or of a key that is issued.
+	// Kind is the kind of a grant (free, subscription, topup, adjustment) or of an issued key, or the period of a limit.
 	Kind string `json:"kind,omitempty"`
 	// Money is in minor units of Currency: above zero if it was paid, below if it was returned or is a fee.
 	Money    int64  `json:"money,omitempty"`    // absent in JSON if zero
@@ -169,6 +169,7 @@ type Details struct {
 	Note     string `json:"note,omitempty"` // text of a note, or of an operator's reversal; for operators only
 	RefundID string `json:"refund_id,omitempty"`
 	FeeID    string `json:"fee_id,omitempty"`
+	KeyLimit int64  `json:"key_limit,omitempty"` // credits that a key may spend in a period; 0 if its limit is removed
 }
 
 // Filter selects entries of an account.

@@ -62,6 +62,7 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		{eventschemas.PaymentFeeRecorded{FeeID: "e", PaymentID: "p", Money: eventschemas.Money{Minor: 145, Currency: "USD"}},
 			ledger.Entry{Balance: -10, PaymentID: "p", Details: ledger.Details{Money: -145, Currency: "USD", FeeID: "e"}}},
 		{eventschemas.KeyIssued{KeyID: "k", Hash: strings.Repeat("ab", 32), Last4: "1234", Kind: "secret"}, ledger.Entry{Balance: -10, KeyID: "k", Details: ledger.Details{Kind: "secret"}}},
+		{eventschemas.KeyLimitSet{KeyID: "k", Limit: 9, Period: "day"}, ledger.Entry{Balance: -10, KeyID: "k", Details: ledger.Details{Kind: "day", KeyLimit: 9}}},
 		{eventschemas.KeyRevoked{KeyID: "k"}, ledger.Entry{Balance: -10, KeyID: "k"}},
 		{eventschemas.AccountSuspended{Reason: "late"}, ledger.Entry{Balance: -10, Details: ledger.Details{Reason: "late"}}},
 		{eventschemas.AccountClosed{Reason: "r"}, ledger.Entry{Balance: -10, Details: ledger.Details{Reason: "r"}}},
@@ -85,8 +86,8 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 			t.Errorf("%s:\n%+v\nwant\n%+v", s.want.Type, got, s.want)
 		}
 	}
-	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 16 {
-		t.Errorf("%d entries, want 16", len(all))
+	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 17 {
+		t.Errorf("%d entries, want 17", len(all))
 	}
 	for _, entry := range collect(t, m.Entries(t.Context(), "a", ledger.Filter{ForCustomer: true})) {
 		if !slices.Contains(ledger.CustomerTypes(), entry.Type) || entry.Note != "" {

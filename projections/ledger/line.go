@@ -99,6 +99,9 @@ func lineOf(e *Entry, keyName string) Line {
 	case eventschemas.KeyRevoked{}.EventType():
 		l.What = "Key revoked"
 		detail(keyName)
+	case eventschemas.KeyLimitSet{}.EventType():
+		l.What = "Limit of a key set to " + strconv.FormatInt(e.KeyLimit, 10) // 0 removes it
+		detail(keyName, e.Kind)
 	case eventschemas.AccountOpened{}.EventType():
 		l.What = "Account opened"
 		detail("plan " + e.Plan)

@@ -43,7 +43,7 @@ var types = slices.Concat([]string{
 	eventschemas.CreditsCharged{}.EventType(), eventschemas.CreditsHeld{}.EventType(),
 	eventschemas.HoldReleased{}.EventType(), eventschemas.ChargeKept{}.EventType(),
 	eventschemas.KeyIssued{}.EventType(), eventschemas.KeyRevoked{}.EventType(),
-}, rareTypes)
+}, rareTypes, []string{eventschemas.KeyLimitSet{}.EventType()})
 
 // wide translates SQL for tables of wideVersion. The order of the columns is the one of the previous release, because
 // a scrub compares tables of both releases.

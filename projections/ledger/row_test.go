@@ -141,7 +141,7 @@ func TestEntries_KeyOfLaterCharge_DoesNotSelectAnother(t *testing.T) {
 // Rows that were written have the numbers of types, so that a type keeps its place.
 func TestTypes_KeepTheirPlaces(t *testing.T) {
 	want := []string{"CreditsCharged", "CreditsHeld", "HoldReleased", "ChargeKept", "KeyIssued", "KeyRevoked", "CreditsGranted", "PaymentRefunded", "RefundReversed",
-		"ChargeReversed", "PaymentFeeRecorded", "BreakageRecognized", "AccountOpened", "PlanChanged", "AccountSuspended", "AccountReinstated", "AccountClosed", "AccountNoted"}
+		"ChargeReversed", "PaymentFeeRecorded", "BreakageRecognized", "AccountOpened", "PlanChanged", "AccountSuspended", "AccountReinstated", "AccountClosed", "AccountNoted", "KeyLimitSet"}
 	if got := ledger.Types(); len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 		t.Errorf("the types are %q, want %q and then others", got, want)
 	}

@@ -182,7 +182,7 @@ func (s *Service) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) 
 
 // firstCredit reserves the first item's credit, and confirms that it exists.
 func (s *Service) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Reservation, error) {
-	first, err := s.parts.Credits.Reserve(ctx, q.Caller.AccountID)
+	first, err := s.parts.Credits.Reserve(ctx, q.Caller.AccountID, q.Caller.KeyID)
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +321,7 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 			next := waiting[0]
 			reservation, err := first, error(nil)
 			if first = nil; reservation == nil {
-				reservation, err = s.reserveNext(starting, q.Caller.AccountID)
+				reservation, err = s.reserveNext(starting, q.Caller)
 			}
 			switch {
 			case err == nil:
@@ -358,10 +358,10 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 	}
 }
 
-func (s *Service) reserveNext(ctx context.Context, accountID string) (*commands.Reservation, error) {
+func (s *Service) reserveNext(ctx context.Context, caller Caller) (*commands.Reservation, error) {
 	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
-	return s.parts.Credits.Reserve(quick, accountID)
+	return s.parts.Credits.Reserve(quick, caller.AccountID, caller.KeyID)
 }
 
 // runItem looks up one domain.

@@ -65,11 +65,11 @@ func (s *Service) lookUp(ctx context.Context, q Query) (Answer, error) {
 		}
 	}
 
-	paid := payment{request: q.Request, accountID: q.Caller.AccountID, reservation: q.Reservation}
+	paid := payment{request: q.Request, accountID: q.Caller.AccountID, keyID: q.Caller.KeyID, reservation: q.Reservation}
 	defer s.giveBack(ctx, &paid)
 	var err error
 	if paid.reservation == nil {
-		if paid.reservation, err = s.parts.Credits.Reserve(quick, paid.accountID); err != nil {
+		if paid.reservation, err = s.parts.Credits.Reserve(quick, paid.accountID, paid.keyID); err != nil {
 			return Answer{Domain: q.Identifier.Domain}, err
 		}
 	}
@@ -88,7 +88,7 @@ func (s *Service) lookUp(ctx context.Context, q Query) (Answer, error) {
 			return answer, err
 		}
 		// Another node answered this account from the brand's stream, and the index lags.
-		if paid.reservation, err = s.parts.Credits.Reserve(quick, paid.accountID); err != nil {
+		if paid.reservation, err = s.parts.Credits.Reserve(quick, paid.accountID, paid.keyID); err != nil {
 			return Answer{Domain: domain}, err
 		}
 	}

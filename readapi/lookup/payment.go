@@ -14,6 +14,7 @@ import (
 type payment struct {
 	request     commands.Request
 	accountID   string
+	keyID       string
 	reservation *commands.Reservation
 	holdID      string // of the open hold; "" if there is none
 }
@@ -30,7 +31,7 @@ func (s *Service) rejection(ctx context.Context, paid *payment, reason error) er
 func (s *Service) hold(ctx context.Context, paid *payment, domain string, work time.Duration) error {
 	hold, err := s.parts.Credits.HoldCredits(ctx, commands.HoldCredits{
 		Request: paid.request, AccountID: paid.accountID, Reservation: paid.reservation, Domain: domain,
-		Work: work + OutcomeGrace,
+		Work: work + OutcomeGrace, KeyID: paid.keyID,
 	})
 	paid.reservation, paid.holdID = nil, hold.ID // the reservation is consumed even by an error
 	return err
@@ -133,7 +134,7 @@ func (s *Service) Reverse(ctx context.Context, q Query, answer Answer) {
 		return
 	}
 	err := s.parts.Credits.ReverseUndelivered(commands.UndeliveredCharge{
-		Request: q.Request, AccountID: q.Caller.AccountID, Receipt: *answer.Charge,
+		Request: q.Request, AccountID: q.Caller.AccountID, KeyID: q.Caller.KeyID, Receipt: *answer.Charge,
 	})
 	if err != nil {
 		// Support finds the charge in the ledger by the request's id.

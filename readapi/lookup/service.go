@@ -128,7 +128,7 @@ type Parts struct {
 type (
 	// Credits decides about credits; *commands.AccountWriter.
 	Credits interface {
-		Reserve(ctx context.Context, accountID string) (*commands.Reservation, error)
+		Reserve(ctx context.Context, accountID, keyID string) (*commands.Reservation, error)
 		Confirm(ctx context.Context, r *commands.Reservation) error
 		HoldCredits(ctx context.Context, in commands.HoldCredits) (commands.Hold, error)
 		ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error)

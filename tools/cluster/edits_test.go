@@ -12,7 +12,7 @@ import (
 // version 3 with an upcaster that adds a field, and the ledger gets another version, which shows the field.
 var edits = []struct{ file, old, new string }{
 	{"eventschemas/codec.go", "const Format = 4\n", "const Format = 5\n"},
-	{"eventschemas/events.go", "\t\tKeyID string `json:\"key_id,omitempty\"`\n", "\t\tKeyID string `json:\"key_id,omitempty\"`\n\t\tCause string `json:\"cause,omitempty\"`\n"},
+	{"eventschemas/events.go", "if no key was used.\n\t\tKeyID string `json:\"key_id,omitempty\"`\n", "if no key was used.\n\t\tKeyID string `json:\"key_id,omitempty\"`\n\t\tCause string `json:\"cause,omitempty\"`\n"},
 	{"eventschemas/table.go", "Define[CreditsCharged](chargeNamesItsKey)", `Define[CreditsCharged](chargeNamesItsKey, Change{
 			Format: 5,
 			Up:     func(v2 []byte) ([]byte, error) { return append([]byte("{\"cause\":\"unknown\","), v2[1:]...), nil },

@@ -15,8 +15,9 @@ type accountState struct {
 	*account.Account
 
 	shown    shown
-	reserved int64    // credits of all reservations of this account writer, in memory
-	answers  *answers // nil unless other nodes answer, too
+	reserved int64            // credits of all reservations of this account writer, in memory
+	ofKeys   map[string]int64 // those of them that count against the limit of a key
+	answers  *answers         // nil unless other nodes answer, too
 
 	expired int // overdue holds that the current group released
 }
@@ -120,6 +121,20 @@ func askForKeysUntil(a *account.Account) time.Time {
 
 // Withdraw marks the published account as unknown.
 func (s *accountState) Withdraw() { s.shown = shown{} }
+
+// reserve adds credits of a reservation to those that are reserved, or removes them if they are less than zero.
+func (s *accountState) reserve(r *Reservation, credits int64) {
+	s.reserved += credits
+	if !r.limited {
+		return
+	}
+	if s.ofKeys == nil {
+		s.ofKeys = map[string]int64{}
+	}
+	if s.ofKeys[r.keyID] += credits; s.ofKeys[r.keyID] == 0 {
+		delete(s.ofKeys, r.keyID)
+	}
+}
 
 // Idle reports whether no credit is reserved.
 func (s *accountState) Idle() bool { return s.reserved == 0 }

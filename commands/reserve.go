@@ -15,6 +15,8 @@ import (
 type Reservation struct {
 	actor   *accountActor
 	credits int64
+	keyID   string
+	limited bool // the key has a limit
 	state   atomic.Int32
 }
 
@@ -30,7 +32,7 @@ func (r *Reservation) Drop() {
 	if r == nil || !r.state.CompareAndSwap(reservationOpen, reservationDropped) {
 		return
 	}
-	r.actor.Update(func(s *accountState) { s.reserved -= r.credits })
+	r.actor.Update(func(s *accountState) { s.reserve(r, -r.credits) })
 }
 
 // use takes the reservation for a command on the account; from then on the command frees it.
@@ -44,9 +46,9 @@ func (r *Reservation) use(accountID string) error {
 	return nil
 }
 
-// Reserve reserves the price of a look-up in memory, if the limit of the request's key leaves it; of that, nothing is
-// reserved. If the account clearly has the credits, it uses neither the log nor the queue. A rejection is final: the
-// stream's tail was read after the call, with one read for all waiting callers.
+// Reserve reserves the price of a look-up in memory, also of the limit of the request's key. If the account clearly has
+// the credits, and the key no limit, it uses neither the log nor the queue. A rejection is final: the stream's tail was
+// read after the call, with one read for all waiting callers.
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, and the errors of AccountWriter.
 func (d *AccountWriter) Reserve(ctx context.Context, accountID, keyID string) (*Reservation, error) {
@@ -55,16 +57,16 @@ func (d *AccountWriter) Reserve(ctx context.Context, accountID, keyID string) (*
 	}
 	var out *Reservation
 	err := d.accounts.With(accountID, func(a *accountActor) {
-		if s := a.State(); s.canReserve(d.price) &&
-			(len(s.shown.limits) == 0 || s.shown.limits.Allow(keyID, d.price, d.accounts.Now())) {
+		s := a.State()
+		if _, limited := s.shown.limits.Of(keyID, time.Time{}); !limited && s.canReserve(d.price) {
 			s.reserved += d.price
-			out = &Reservation{actor: a, credits: d.price}
+			out = &Reservation{actor: a, credits: d.price, keyID: keyID}
 		}
 	})
 	if err != nil || out != nil {
 		return out, err
 	}
-	c := &reserveCommand{credits: d.price, keyID: keyID}
+	c := &reserveCommand{wanted: &Reservation{credits: d.price, keyID: keyID}}
 	if err := d.accounts.Do(ctx, accountID, Request{}, c); err != nil {
 		return nil, err
 	}
@@ -80,36 +82,37 @@ func (d *AccountWriter) Confirm(ctx context.Context, r *Reservation) error {
 	if !d.shared || r == nil {
 		return nil
 	}
-	return d.accounts.Do(ctx, r.actor.Key(), Request{}, &confirmCommand{credits: r.credits})
+	return d.accounts.Do(ctx, r.actor.Key(), Request{}, &confirmCommand{credits: r.credits, keyID: r.keyID})
 }
 
 type confirmCommand struct {
 	streamwriter.PlainCommand[*accountState]
 	credits int64
+	keyID   string
 }
 
 func (c *confirmCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
-	return streamwriter.Decision{}, s.CanSpend(c.credits, s.reservedByOthers(c.credits), "", now)
+	return streamwriter.Decision{}, s.CanSpend(c.credits, s.reservedByOthers(c.credits), c.keyID, 0, now)
 }
 
 // reserveCommand reserves on the actor's own state, after it was loaded or read again if necessary.
 type reserveCommand struct {
-	credits     int64
-	keyID       string
-	reservation *Reservation
+	wanted, reservation *Reservation // reservation is nil until it is made
 }
 
 func (c *reserveCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
-	return streamwriter.Decision{Final: true}, s.CanSpend(c.credits, s.reserved, c.keyID, now)
+	r := c.wanted
+	_, r.limited = s.KeyLimits().Of(r.keyID, now)
+	return streamwriter.Decision{Final: true}, s.CanSpend(r.credits, s.reserved, r.keyID, s.ofKeys[r.keyID], now)
 }
 
-func (c *reserveCommand) Applied(s *accountState) { s.reserved += c.credits }
+func (c *reserveCommand) Applied(s *accountState) { s.reserve(c.wanted, c.wanted.credits) }
 
-func (c *reserveCommand) Undone(s *accountState) { s.reserved -= c.credits }
+func (c *reserveCommand) Undone(s *accountState) { s.reserve(c.wanted, -c.wanted.credits) }
 
 func (c *reserveCommand) Finished(a *accountActor, err error, _ eventlog.Position) {
 	if err == nil {
-		c.reservation = &Reservation{actor: a, credits: c.credits}
+		c.wanted.actor, c.reservation = a, c.wanted
 	}
 }
 
@@ -136,14 +139,14 @@ func (p *spending) others(s *accountState) int64 {
 
 func (p *spending) take(s *accountState) {
 	if p.reservation != nil {
-		s.reserved -= p.reservation.credits
+		s.reserve(p.reservation, -p.reservation.credits)
 		p.spent = true
 	}
 }
 
 func (p *spending) giveBack(s *accountState) {
 	if p.spent {
-		s.reserved += p.reservation.credits
+		s.reserve(p.reservation, p.reservation.credits)
 		p.spent = false
 	}
 }
@@ -151,7 +154,7 @@ func (p *spending) giveBack(s *accountState) {
 // end consumes the reservation: its credits were spent, or are free again.
 func (p *spending) end(s *accountState) {
 	if p.reservation != nil && !p.spent {
-		s.reserved -= p.reservation.credits
+		s.reserve(p.reservation, -p.reservation.credits)
 	}
 	p.reservation = nil
 }

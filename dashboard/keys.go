@@ -255,12 +255,14 @@ func (x *exchange) limitKey() error {
 	if err != nil {
 		return err
 	}
-	credits, err := strconv.ParseInt(cmp.Or(strings.TrimSpace(x.Form.Get("limit")), "0"), 10, 64)
+	text := strings.ReplaceAll(strings.TrimSpace(x.Form.Get("limit")), ",", "")
+	credits, err := strconv.ParseInt(cmp.Or(text, "0"), 10, 64)
 	if err != nil {
-		credits = -1 // which no limit is
+		return web.NewProblem(http.StatusUnprocessableEntity, "The limit is not changed",
+			"Give a whole number of credits, such as 1000, or nothing to remove the limit.", nil)
 	}
-	_, err = x.Writer.LimitKey(x.Ctx, commands.LimitKey{Request: x.by("limit/" + k.ID), AccountID: x.session.AccountID,
-		KeyID: k.ID, Limit: credits, Period: x.Form.Get("period")})
+	_, err = x.Writer.LimitKey(x.Ctx, commands.LimitKey{Request: x.by("limit/" + k.ID + "/" + uuid.NewString()),
+		AccountID: x.session.AccountID, KeyID: k.ID, Limit: credits, Period: x.Form.Get("period")})
 	var invalid *account.InvalidError
 	if errors.As(err, &invalid) {
 		return web.NewProblem(http.StatusUnprocessableEntity, "The limit is not changed",

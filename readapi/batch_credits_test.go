@@ -3,6 +3,7 @@ package readapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,6 +81,23 @@ func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 				t.Errorf("balance %d, %d charges, lowest %d, %d holds open; want 0, 1, at least 0 and 0", b.balance(), len(b.charges), b.lowest, len(b.openHolds))
 			}
 		})
+	}
+}
+
+// Items that crawl in vain take the last credit of a key's limit from one another, and none of them fails for it.
+func TestBatch_KeyHasOneCredit_ItemsThatAreFreeWaitForIt(t *testing.T) {
+	s, c := startWith(t, plan.Custom, 1000)
+	c.limit(1, "total")
+	var domains, want []string
+	for i := range 40 {
+		domain := fmt.Sprintf("blocked-%d.com", i)
+		s.crawler.fails(domain, brand.Blocked)
+		domains, want = append(domains, domain), append(want, "422 fetch_blocked")
+	}
+	s.known("acme.com", record("acme"))
+	items, _ := c.batch(append(domains, "acme.com")...)
+	if got := said(items); !slices.Equal(got, append(want, "200")) {
+		t.Errorf("got %q", got)
 	}
 }
 

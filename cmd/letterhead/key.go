@@ -203,6 +203,9 @@ func keyLimit(e *environment) *cobra.Command {
 	limit := c.Flags().Int64("limit", 0, "credits that the key may spend; 0 removes its limit")
 	c.Flags().String("period", "total", "in which it may spend them: total, or a day or month (UTC)")
 	return act(e, c, "PUT", "/admin/keys/{KEY_ID}/limit", func(x *client, done adminapi.Change) error {
+		if *limit == 0 {
+			return e.printDecision(done, "limit of key "+x.args[0]+" removed")
+		}
 		return e.printDecision(done, fmt.Sprintf("limit of key %s set to %d", x.args[0], *limit))
 	})
 }

@@ -98,7 +98,7 @@ func (a *Account) Charge(in Charge, reserved int64, now time.Time) (Outcome, Cha
 		}
 	}
 	err := firstError(a.affordsCharge(in.Credits, covered, reserved),
-		a.keyAffords(in.KeyID, uncounted, reserved, now))
+		a.keyAffords(in.KeyID, uncounted, reserved, 0, now))
 	if err != nil {
 		return Outcome{}, ChargeFact{}, err
 	}

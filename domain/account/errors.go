@@ -67,7 +67,7 @@ type InsufficientCreditsError struct {
 	// is negative
 	Available int64
 	Required  int64 // credits that the command needed
-	// KeyLimit and KeyUsed are set if the limit of the request's key is the cause.
+	// KeyLimit and KeyUsed are set if the limit of the request's key is the cause. Credits that are set aside count.
 	KeyLimit, KeyUsed int64
 }
 

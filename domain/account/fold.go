@@ -226,7 +226,6 @@ func (a *Account) applyKeyRevoked(ev eventschemas.KeyRevoked) {
 	k.Revoked = true
 	put(a, a.keys, ev.KeyID, k)
 	a.core.validKeys--
-	a.core.limits = a.core.limits.with(KeyLimit{KeyID: ev.KeyID})
 }
 
 // forgetBounded drops entries that are limited in number as well as in time: charges under idempotency keys and kept

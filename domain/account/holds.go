@@ -57,7 +57,7 @@ func (a *Account) Hold(in Hold, reserved int64, now time.Time) (Outcome, error) 
 		}
 		return repeated(), nil
 	}
-	if err := a.CanSpend(in.Credits, reserved, in.KeyID, now); err != nil {
+	if err := a.CanSpend(in.Credits, reserved, in.KeyID, 0, now); err != nil {
 		return Outcome{}, err
 	}
 	if len(a.open) >= MaxOpenHolds {
@@ -78,12 +78,13 @@ func (a *Account) Hold(in Hold, reserved int64, now time.Time) (Outcome, error) 
 }
 
 // CanSpend returns nil if so many credits could be held or charged now for a request with a key, while other requests
-// have reserved credits in memory. Errors: ErrNotFound, ErrClosed, ErrSuspended, ErrInsufficientCredits.
-func (a *Account) CanSpend(credits, reserved int64, keyID string, now time.Time) error {
+// have reserved credits in memory, those with this key ofKey of them. Errors: ErrNotFound, ErrClosed, ErrSuspended,
+// ErrInsufficientCredits.
+func (a *Account) CanSpend(credits, reserved int64, keyID string, ofKey int64, now time.Time) error {
 	if err := a.maySpend(); err != nil {
 		return err
 	}
-	return firstError(a.affords(credits, reserved), a.keyAffords(keyID, credits, reserved, now))
+	return firstError(a.affords(credits, reserved), a.keyAffords(keyID, credits, reserved, ofKey, now))
 }
 
 func (a *Account) affords(credits, reserved int64) error {

@@ -59,12 +59,6 @@ func (all KeyLimits) Of(keyID string, now time.Time) (KeyLimit, bool) {
 	return KeyLimit{}, false
 }
 
-// Allow reports whether a key may spend so many credits more at a time.
-func (all KeyLimits) Allow(keyID string, credits int64, now time.Time) bool {
-	l, limited := all.Of(keyID, now)
-	return !limited || credits <= l.Credits-l.Used()
-}
-
 // with returns the limits with that of one key replaced, or removed if it has no credits.
 func (all KeyLimits) with(l KeyLimit) KeyLimits {
 	out := slices.DeleteFunc(slices.Clone(all), func(old KeyLimit) bool { return old.KeyID == l.KeyID })
@@ -129,11 +123,13 @@ func (a *Account) limitBy(ev eventschemas.KeyLimitSet, at time.Time) KeyLimit {
 	return l
 }
 
-// applyKeyLimitSet also drops the limits of expired keys, so that there are at most MaxKeys.
+// applyKeyLimitSet also drops the limits of other keys that are revoked or expired, so that there are few. Until then a
+// limit stays, because requests that began before the key ended may still spend.
 func (a *Account) applyKeyLimitSet(ev eventschemas.KeyLimitSet) {
 	all := a.core.limits.with(a.limitBy(ev, a.core.lastAt))
 	a.core.limits = slices.DeleteFunc(all, func(l KeyLimit) bool {
-		return KeyTerms{ExpiresAt: a.keys[l.KeyID].ExpiresAt}.Expired(a.core.lastAt)
+		k := a.keys[l.KeyID]
+		return l.KeyID != ev.KeyID && (k.Revoked || KeyTerms{ExpiresAt: k.ExpiresAt}.Expired(a.core.lastAt))
 	})
 }
 
@@ -145,12 +141,13 @@ func (a *Account) count(keyID string, spent, held int64) {
 	}
 }
 
-// keyAffords returns an *InsufficientCreditsError if the limit of a key leaves fewer credits.
-func (a *Account) keyAffords(keyID string, credits, reserved int64, now time.Time) error {
-	if a.core.limits.Allow(keyID, credits, now) {
+// keyAffords returns an *InsufficientCreditsError if the limit of a key leaves fewer credits, beside those that other
+// requests with the key have reserved.
+func (a *Account) keyAffords(keyID string, credits, reserved, ofKey int64, now time.Time) error {
+	l, limited := a.core.limits.Of(keyID, now)
+	if !limited || credits+ofKey <= l.Credits-l.Used() {
 		return nil
 	}
-	l, _ := a.core.limits.Of(keyID, now)
 	return &InsufficientCreditsError{Balance: a.core.balance, Available: a.Spendable(reserved), Required: credits,
-		KeyLimit: l.Credits, KeyUsed: l.Used()}
+		KeyLimit: l.Credits, KeyUsed: min(l.Used()+ofKey, l.Credits)}
 }

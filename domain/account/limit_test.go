@@ -196,10 +196,17 @@ func TestKeyLimit_IdempotentRepeat_CountsOnce(t *testing.T) {
 		when(keyed("r1")).done().when(keyed("r2")).done().when(spend("r1")).used(1)
 }
 
-func TestKeyLimit_RevokedKey_IsForgotten(t *testing.T) {
-	s := given(t, opened, keyIssued, limitSet(1, "total"), eventschemas.KeyRevoked{KeyID: "k1"})
-	if all := s.account.KeyLimits(); len(all) != 0 {
-		t.Errorf("limits %+v", all)
+func TestKeyLimit_RevokedKey_StaysUntilAnotherIsSet(t *testing.T) {
+	other := keyIssued
+	other.KeyID = "k2"
+	past := []eventschemas.Event{opened, keyIssued, other, limitSet(1, "total"), eventschemas.KeyRevoked{KeyID: "k1"}}
+	s := given(t, past...)
+	if all := s.account.KeyLimits(); len(all) != 1 || all[0].KeyID != "k1" {
+		t.Errorf("after the revocation, when requests may still run, the limits are %+v", all)
+	}
+	s = given(t, append(past, eventschemas.KeyLimitSet{KeyID: "k2", Limit: 5, Period: "total"})...)
+	if all := s.account.KeyLimits(); len(all) != 1 || all[0].KeyID != "k2" {
+		t.Errorf("after the next limit the limits are %+v", all)
 	}
 }
 

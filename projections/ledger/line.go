@@ -100,7 +100,10 @@ func lineOf(e *Entry, keyName string) Line {
 		l.What = "Key revoked"
 		detail(keyName)
 	case eventschemas.KeyLimitSet{}.EventType():
-		l.What = "Limit of a key set to " + strconv.FormatInt(e.KeyLimit, 10) // 0 removes it
+		l.What = "Limit of a key removed"
+		if e.KeyLimit > 0 {
+			l.What = "Limit of a key set to " + strconv.FormatInt(e.KeyLimit, 10)
+		}
 		detail(keyName, e.Kind)
 	case eventschemas.AccountOpened{}.EventType():
 		l.What = "Account opened"

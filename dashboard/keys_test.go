@@ -96,7 +96,7 @@ func TestKeys_Limit_IsSetShownAndRemoved(t *testing.T) {
 		t.Fatalf("status %d: %s", a.status, a.body)
 	}
 	c.get("/dashboard/keys").shows(200, "0 of 1,000 credits used (month)")
-	for limit, says := range map[string]string{"many": "must be from 1 to", "-1": "must be from 1 to"} {
+	for limit, says := range map[string]string{"many": "whole number of credits", "-1": "must be from 1 to"} {
 		set(limit, "month").shows(422, "The limit is not changed", says)
 	}
 	set("5", "week").shows(422, "total, day, month")

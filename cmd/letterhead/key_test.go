@@ -60,7 +60,7 @@ func TestKeyLimit_SetAndRemoved_IsListed(t *testing.T) {
 	folder, id := openAccount(t)
 	var issued struct{ ID string }
 	testmust.Succeed(t, json.Unmarshal([]byte(output(t, folder, "key", "issue", "--account", id, "--json")), &issued))
-	for _, step := range []struct{ limit, says, lists string }{{"1000", "set to 1000", "0 of 1000 (month)"}, {"0", "set to 0", "none"}} {
+	for _, step := range []struct{ limit, says, lists string }{{"1000", "set to 1000", "0 of 1000 (month)"}, {"0", "removed", "none"}} {
 		if text := output(t, folder, "key", "limit", issued.ID, "--limit", step.limit, "--period", "month"); !strings.Contains(text, step.says) {
 			t.Errorf("key limit printed %s, want %q in it", text, step.says)
 		}

@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/commands"
 	"letterhead/domain/operator"
 	"letterhead/domain/proof"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testmust"
 	"letterhead/operations"
 )
 
@@ -133,4 +135,35 @@ func TestProof_AccountInTheLastCheckpoint_IsAnswered(t *testing.T) {
 	s.get(path(a, -1)).rejected(http.StatusNotFound, "The account has no events")
 	s.get("/admin/accounts/"+a+"/proofs/november").rejected(http.StatusBadRequest, "2026-11")
 	s.get(path("nobody", 0)).rejected(http.StatusNotFound, "There is no account")
+}
+
+// A checkpoint that began is not signed while the last one is not that of the log, until an operator with the scope admin
+// accepts it. The state of health says so meanwhile.
+func TestCheckpoints_LogIsNotTheOneThatWasSigned_NothingIsSigned(t *testing.T) {
+	s := start(t)
+	s.open("Acme")
+	const path = "/admin/ledger/checkpoints"
+	s.post(path, "").want(http.StatusOK, nil)
+	signer := testmust.Get(s.node.Operations.Checkpoints.Keys.Key(""))(t)
+	note := testmust.Get(proof.Sign(signer, 2, proof.Hash{}))(t)
+	begun := s.node.Now().Add(-time.Hour)
+	for i, event := range []eventschemas.Event{eventschemas.CheckpointBegun{}, eventschemas.LedgerCheckpointed{Root: strings.Repeat("0", 64), Note: note}, eventschemas.CheckpointBegun{}} {
+		p := testmust.Get(commands.Proposal(eventschemas.Encoder{}, eventschemas.CheckpointsStream, fmt.Sprint("forged", i), event, begun, eventlog.Metadata{Actor: "operator:test"}))(t)
+		testmust.Succeed(t, testmust.Err(s.node.Stores.Log.Append(t.Context(), eventschemas.CheckpointsStream, eventlog.After(uint64(2+i)), []eventlog.Proposed{p})))
+	}
+	var health struct {
+		Ready    bool
+		Problems []string
+	}
+	if s.get("/admin/health").want(http.StatusOK, &health); health.Ready || !strings.Contains(strings.Join(health.Problems, "\n"), "began at "+begun.UTC().Format(time.RFC3339)+" is not signed") {
+		t.Errorf("health: %+v, want that a checkpoint is not signed", health)
+	}
+	s.post(path, "").rejected(http.StatusConflict, "it lacks checkpoint 2 of")
+	s.post(path, `{"accept_changes":"repaired","since":"2026"}`).rejected(http.StatusBadRequest, "Give one of the fields")
+	s.send(request{method: "POST", path: path, body: `{"accept_changes":"repaired"}`, key: "accept", token: s.tok[operator.Finance]}).rejected(http.StatusForbidden, "scope admin")
+	s.post(path, `{"accept_changes":"repaired"}`).want(http.StatusOK, nil)
+	if s.get("/admin/health").want(http.StatusOK, &health); strings.Contains(strings.Join(health.Problems, "\n"), "began at") {
+		t.Errorf("health: %+v, want no problem", health)
+	}
+	s.post(path, "").want(http.StatusOK, nil)
 }

@@ -32,7 +32,7 @@ import (
 
 type problem = web.Problem
 
-// CodeLogLost is the code of an error that is an eventlog.ErrLoss.
+// CodeLogLost is the code of an error that is an eventlog.ErrLoss or an operations.ErrLogChanged.
 const CodeLogLost = "log_lost"
 
 // newProblem returns a problem. cause, which is for the log, may be nil.
@@ -57,7 +57,7 @@ var conflicts = faults.OneOf(
 	account.ErrExists, account.ErrClosed, account.ErrPaymentMismatch, account.ErrRefundTooLarge, account.ErrCreditLimit,
 	account.ErrTooManyKeys, account.ErrKeyExists, account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended,
 	account.ErrNotClosed, account.ErrOpenHolds, brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens,
-	operator.ErrTokenExists, operator.ErrTooManyLinks, operations.ErrAdminOff, signin.ErrTooManyLinks,
+	operator.ErrTokenExists, operator.ErrTooManyLinks, operations.ErrAdminOff, operations.ErrLacksAccounts, signin.ErrTooManyLinks,
 	signin.ErrTooManyEmails, payments.ErrAmbiguous, eventschemas.ErrNotYet, engine.ErrBuilding, engine.ErrNoSpace,
 	brands.ErrRestricted, notices.ErrNotDead, operations.ErrNoNoticesKey, operations.ErrNotClosed, books.ErrSum,
 	operations.ErrNoCheckpoint, operations.ErrLinked, operations.ErrTooMany, proof.ErrTooManyEvents, stripeapi.ErrNoKey,
@@ -86,6 +86,8 @@ var problems = []web.Row{
 		Text: "It is recorded, but not every node has confirmed in time that it follows. Read the state before you rely on it."}},
 	{When: faults.OneOf(eventlog.ErrLoss), Problem: problem{Status: http.StatusInternalServerError, Code: CodeLogLost,
 		Text: "Acknowledged events are missing from the event log. \"letterhead doctor\" says which. Restore them first."}},
+	{When: faults.OneOf(operations.ErrLogChanged), Problem: problem{Status: http.StatusConflict, Code: CodeLogLost},
+		Say: sentenceOf},
 	{When: faults.OneOf(operations.ErrNoPage), Problem: problem{Status: http.StatusServiceUnavailable,
 		Code: "unavailable",
 		Text: "The payment processor did not create a page to pay on. The log has its reason under the X-Request-Id."}},

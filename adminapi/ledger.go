@@ -180,10 +180,17 @@ func (x *exchange) getTrialBalance() error {
 // makeCheckpoint answers POST /admin/ledger/checkpoints. It reads the streams of all accounts, so few run at a time.
 func (x *exchange) makeCheckpoint() error {
 	var in struct {
-		Since string `json:"since"`
+		Since         string `json:"since"`
+		AcceptChanges string `json:"accept_changes"`
 	}
 	if err := x.decodeAny(&in); err != nil {
 		return err
+	}
+	switch {
+	case in.AcceptChanges != "" && in.Since != "":
+		return invalid("Give one of the fields since and accept_changes.")
+	case in.AcceptChanges != "" && !allows(x.token.Scope, everything):
+		return newProblem(http.StatusForbidden, "forbidden", "accept_changes needs a token with the scope admin.", nil)
 	}
 	var since time.Time
 	if in.Since == "" {
@@ -201,7 +208,7 @@ func (x *exchange) makeCheckpoint() error {
 		return err
 	}
 	defer end()
-	made, err := x.api.Operations.Checkpoints.Make(x.ctx, x.by(), since)
+	made, err := x.api.Operations.Checkpoints.Make(x.ctx, x.by(), since, in.AcceptChanges)
 	if err != nil {
 		return err
 	}

@@ -59,8 +59,10 @@ func (x *exchange) getHealth() error {
 		return err
 	}
 	problems := []string{}
-	if why := x.api.Ready(); why != "" {
-		problems = append(problems, why)
+	for _, why := range []string{x.api.Ready(), x.api.Operations.Checkpoints.Problem(x.ctx)} {
+		if why != "" {
+			problems = append(problems, why)
+		}
 	}
 	lag, behind := uint64(0), time.Duration(0)
 	for _, m := range all {

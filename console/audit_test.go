@@ -97,7 +97,7 @@ func TestProof_AtTheLastCheckpoint_IsDownloaded(t *testing.T) {
 	month := s.node.Now().UTC().Format("2006-01")
 	path := "/accounts/" + id + "/statements/" + month + "/proof"
 	p.get(path).shows(409, "POST /admin/ledger/checkpoints")
-	made, err := s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{})
+	made, err := s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{}, "")
 	s.must(err)
 	a := p.get(path)
 	if a.status != http.StatusOK || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Content-Disposition") != `attachment; filename="proof-`+month+`.txt"` {

@@ -246,6 +246,6 @@ func TestProof_CustomersOwnMonth_IsDownloaded(t *testing.T) {
 }
 
 func (s *service) checkpoint() {
-	_, err := s.node.Operations.Checkpoints.Make(s.t.Context(), operator(), time.Time{})
+	_, err := s.node.Operations.Checkpoints.Make(s.t.Context(), operator(), time.Time{}, "")
 	s.must(err)
 }

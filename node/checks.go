@@ -91,6 +91,9 @@ func (n *Node) Checks() []Check {
 			return fmt.Sprintf("%d live, %s; %s", len(models), latest.Late(), engine.Scrubs(models)), nil
 		}},
 		search,
+		{"checkpoint", func(ctx context.Context) (string, error) {
+			return n.Operations.Checkpoints.Proofs(nil).Compare(ctx, true, nil)
+		}},
 		{"broker", func(ctx context.Context) (string, error) { return checkBroker(ctx, n.Config, n.logger) }},
 		{"assets", func(ctx context.Context) (string, error) {
 			for _, err := range n.Stores.Assets.List(ctx) {

@@ -8,8 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"path/filepath"
 
 	"letterhead/adminapi"
+	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/repeats"
@@ -124,13 +127,26 @@ func (h *health) whyNotReady() string {
 }
 
 // openOperations connects the use cases. A node that only reads has no commands, so they are nil there.
-func (n *Node) openOperations(context.Context) error {
+func (n *Node) openOperations(ctx context.Context) error {
 	reads := &operations.Reads{
 		Log: n.Stores.Log, Runner: n.Runner, Keys: n.Models.Keys, Alive: n.life.alive, Apart: n.Config.Shared(),
 		Indexed: func(ctx context.Context, at eventlog.Position) error { return n.Search.now().WaitFor(ctx, at) },
 	}
 	signIns := &operations.SignIns{Reads: reads, Commands: n.Writers.SignIns, BaseURL: n.Config.BaseURL}
-	audits := &operations.Audits{Reads: reads, Log: n.Stores.Log, Model: n.Models.Accounts,
+	outside := n.Config.AssetsURL()
+	if !n.Config.Shared() { // beside the key that signs checkpoints
+		outside = (&url.URL{Scheme: "file", Path: filepath.ToSlash(n.Config.Data)}).String()
+	}
+	kept, err := assets.Open(ctx, outside)
+	if err != nil {
+		return err
+	}
+	n.life.closing(kept.Close)
+	checkpoints := &operations.Checkpoints{
+		Reads: reads, Log: n.Stores.Log, Accounts: n.Models.Accounts, Kept: kept,
+		Keys: &operations.LedgerKeys{Config: n.Config}, Format: n.Runner.Format, Now: n.Now, Logger: n.logger,
+	}
+	audits := &operations.Audits{Ledger: checkpoints.Proofs(nil), Reads: reads, Log: n.Stores.Log, Model: n.Models.Accounts,
 		Snapshots: n.Stores.snapshots, VerifyLog: n.Stores.log.Verify, Reading: n.reading}
 	stripe := stripeapi.New(stripeapi.Config{Secrets: n.Config.StripeSecrets, Key: n.Config.StripeKey,
 		URL: n.Config.StripeURL})
@@ -156,11 +172,7 @@ func (n *Node) openOperations(context.Context) error {
 			Runs: n.Stores.runs, RunID: n.run.id, Now: n.Now},
 		Books: &operations.Books{Reads: reads, Log: n.Stores.Log, Writer: n.Writers.Accounts, Ledger: n.Models.Ledger,
 			Accounts: n.Models.Accounts, Audits: audits, Format: n.Runner.Format, Now: n.Now},
-		Checkpoints: &operations.Checkpoints{
-			Reads: reads, Log: n.Stores.Log, Accounts: n.Models.Accounts,
-			Keys: &operations.LedgerKeys{Config: n.Config}, Format: n.Runner.Format, Background: n.life.background,
-			Now: n.Now, Logger: n.logger,
-		},
+		Checkpoints: checkpoints,
 		Models: &operations.Models{Runner: n.Runner, Index: n.Search, Background: n.life.background, Now: n.Now,
 			Logger: n.logger},
 		Audits:  audits,

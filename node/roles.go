@@ -313,7 +313,7 @@ func openCheckpoints(_ context.Context, n *Node) ([]part, error) {
 		(&checkpoint.Regular{Maker: *maker, Logger: n.logger, Registerer: n.metrics}).Run)
 	return []part{{regular.name, func(ctx context.Context) error {
 		switch err := n.Operations.Checkpoints.First(ctx, maker); {
-		case err == nil:
+		case err == nil, errors.Is(err, checkpoint.ErrChanged), errors.Is(err, checkpoint.ErrLacks):
 			n.checkpointed()
 		case errors.Is(err, operations.ErrNoLedgerKey): // settings do not change while a node runs
 			<-ctx.Done()

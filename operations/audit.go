@@ -16,11 +16,13 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
+	"letterhead/domain/proof"
 	"letterhead/eventschemas"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/accounts"
 	"letterhead/workers/backup"
+	"letterhead/workers/checkpoint"
 )
 
 const (
@@ -37,7 +39,8 @@ type Audits struct {
 	Model     *accounts.Model
 	Snapshots Snapshots
 	VerifyLog func(context.Context) error // verifies what the log stores; nil if a shared event store does
-	Reading   bool                        // another process folds, or none can: the read model may be behind
+	Ledger    *checkpoint.Ledger
+	Reading   bool // another process folds, or none can: the read model may be behind
 }
 
 // Snapshots are streamwriter.Snapshots that can be listed; sqlstore.Snapshots.
@@ -52,10 +55,12 @@ type Audit struct {
 	Events   uint64
 	Broken   int // findings; Findings holds the first of them
 	Findings []error
+	Signed   string // what all accounts were compared with, as checkpoint.Signed says it
 }
 
 // Audit folds the streams of all accounts, or of one, from their first events and compares the results with
-// snapshots and read model. It returns account.ErrNotFound if there is no such account.
+// snapshots and read model. All are also compared with the last checkpoint. It returns account.ErrNotFound if there is no
+// such account.
 func (o *Audits) Audit(ctx context.Context, accountID string, show func(backup.Progress)) (Audit, error) {
 	v := &ledgerAudit{Audits: o, show: show}
 	ctx, cancel := context.WithCancel(ctx)
@@ -84,7 +89,7 @@ func (o *Audits) Audit(ctx context.Context, accountID string, show func(backup.P
 		v.findings = slices.Insert(v.findings, 0, damage)
 		v.findings = v.findings[:min(len(v.findings), maxFindings)]
 	}
-	return Audit{Accounts: v.accounts, Events: v.events, Broken: v.wrong, Findings: v.findings}, nil
+	return Audit{v.accounts, v.events, v.wrong, v.findings, v.signed}, nil
 }
 
 // ledgerAudit is one run of Audit.
@@ -97,6 +102,7 @@ type ledgerAudit struct {
 	accounts, wrong int
 	events, total   uint64
 	findings        []error // the first maxFindings of wrong
+	signed          string
 }
 
 // begin waits until the read model of accounts holds what the log holds now.
@@ -142,6 +148,16 @@ func (v *ledgerAudit) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	signed, err := v.Ledger.Compare(ctx, false, p.saw)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, checkpoint.ErrLacks): // the pass finds these accounts
+		signed = fmt.Sprintf("the root of the last checkpoint was not compared: %v", err)
+	case err != nil:
+		v.complain(fmt.Errorf("what was signed: %w", err))
+	}
+	v.signed = signed
 	for _, id := range p.doubtful() {
 		if err := v.audit(ctx, id); err != nil {
 			return err
@@ -468,6 +484,12 @@ func (s *shard) fold(t *tracked, rec *eventlog.Recorded) bool {
 		}
 	}
 	return !commands.Overdraws(ev, before, t.folded.balance)
+}
+
+// saw reports whether an account ends as it was signed.
+func (p *pass) saw(was proof.Account) bool {
+	t := p.shardOf(was.ID).accounts[was.ID]
+	return t != nil && !t.doubtful && t.events == was.Revision+1 && t.head == was.Head
 }
 
 // doubtful counts the accounts without a doubt, and returns the others: those that only the read model has, and then

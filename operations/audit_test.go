@@ -12,6 +12,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
+	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/testmust"
@@ -21,6 +22,7 @@ import (
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 	"letterhead/workers/backup"
+	"letterhead/workers/checkpoint"
 )
 
 // audited is a log with accounts, and the parts of an audit.
@@ -41,7 +43,7 @@ func openAudited(t *testing.T, e *projectionstest.Env) *audited {
 	w.runner, w.stop = e.Start(engine.Config{}, w.model)
 	w.snapshots = testmust.Get(sqlstore.NewSnapshots(t.Context(), e.Store))(t)
 	reads := &operations.Reads{Log: e.Log, Runner: w.runner, Alive: t.Context(), Indexed: func(context.Context, eventlog.Position) error { return nil }}
-	w.audits = &operations.Audits{Reads: reads, Log: e.Log, Model: w.model, Snapshots: w.snapshots, VerifyLog: func(context.Context) error { return nil }}
+	w.audits = &operations.Audits{Reads: reads, Log: e.Log, Model: w.model, Ledger: &checkpoint.Ledger{Log: e.Log, Accounts: w.model, Keeper: testmust.Get(assets.Open(t.Context(), "file://"+t.TempDir()))(t)}, Snapshots: w.snapshots, VerifyLog: func(context.Context) error { return nil }}
 	return w
 }
 

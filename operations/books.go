@@ -78,6 +78,9 @@ func (o *Books) closeMonth(ctx context.Context, by commands.Request, month time.
 	if err != nil {
 		return nil, false, err
 	}
+	if i := slices.IndexFunc(audit.Findings, func(err error) bool { return errors.Is(err, ErrLogChanged) }); i >= 0 {
+		return nil, false, audit.Findings[i]
+	}
 	if audit.Broken > 0 {
 		return nil, false, &faultsError{audit}
 	}

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
-	"golang.org/x/sync/singleflight"
 
 	"letterhead/commands"
 	"letterhead/domain/proof"
 	"letterhead/eventschemas"
+	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/delay"
 	"letterhead/internal/disk"
@@ -41,6 +41,12 @@ const (
 
 // ErrNoCheckpoint means that no checkpoint of the ledger can be made, for the reason that follows.
 var ErrNoCheckpoint = errors.New("no checkpoint was made")
+
+// Errors of comparisons with what was signed.
+var (
+	ErrLogChanged    = checkpoint.ErrChanged
+	ErrLacksAccounts = checkpoint.ErrLacks
+)
 
 // Checkpoint is a checkpoint of the ledger.
 type Checkpoint struct {
@@ -64,54 +70,35 @@ type Checkpoints struct {
 	Reads    *Reads
 	Log      eventlog.Log
 	Accounts *accounts.Model
+	Kept     *assets.Store // keeps the last checkpoints outside the log
 	Keys     *LedgerKeys
 	Format   func() int // in which events are written
-	// Background starts work that continues until the context ends.
-	Background func(work func(context.Context))
-	Now        func() time.Time
-	Logger     *slog.Logger
+	Now      func() time.Time
+	Logger   *slog.Logger
 
-	tree      checkpoint.Tree
-	treeReads singleflight.Group // read tree
-	proofs    atomic.Int32       // that are being made
+	proofs atomic.Int32 // that are being made
 }
 
 // Proofs returns what makes proofs of the ledger. progress, which may be nil, is called with the number of accounts
 // read.
 func (o *Checkpoints) Proofs(progress func(accounts uint64)) *checkpoint.Ledger {
-	return &checkpoint.Ledger{Log: o.Log, Accounts: o.Accounts, Progress: progress,
+	return &checkpoint.Ledger{Log: o.Log, Accounts: o.Accounts, Progress: progress, Keeper: o.Kept,
+		Keys:     func() (note.Verifiers, error) { return LedgerVerifiers(o.Keys.Config) },
 		CaughtUp: func(ctx context.Context) error { return o.Reads.FoldedTo(ctx, accounts.Name) }}
 }
 
-// Prove makes a file with a proof of an account's month at the last checkpoint. The tree of that checkpoint is read
-// once, for all requests, also if ctx ends meanwhile. Errors: commands.ErrBusy if many proofs are being made, the
-// errors of checkpoint.Ledger.Prove, ctx.Err().
+// Prove makes a file with a proof of an account's month at the last checkpoint. Errors: commands.ErrBusy if many proofs are
+// being made, the errors of checkpoint.Ledger.Prove.
 func (o *Checkpoints) Prove(ctx context.Context, accountID string, month time.Time) (*download.File, error) {
-	ledger := o.Proofs(nil)
-	ledger.Tree = &o.tree
-	read := make(chan error, 1)
-	o.Background(func(ctx context.Context) {
-		_, err, _ := o.treeReads.Do("", func() (any, error) {
-			if err := ledger.CaughtUp(ctx); err != nil {
-				return nil, err
-			}
-			return nil, ledger.ReadTree(ctx)
-		})
-		read <- err
-	})
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case err := <-read:
-		if err != nil {
-			return nil, err
-		}
-	}
 	if o.proofs.Add(1) > maxProofs {
 		o.proofs.Add(-1)
 		return nil, fmt.Errorf("%d proofs are being made: %w", maxProofs, commands.ErrBusy)
 	}
 	defer o.proofs.Add(-1)
+	ledger := o.Proofs(nil)
+	if err := ledger.CaughtUp(ctx); err != nil {
+		return nil, err
+	}
 	file, err := download.Make(func(w io.Writer) error {
 		return ledger.Prove(ctx, checkpoint.Options{AccountID: accountID, Month: month, MaxEvents: maxServedEvents}, w)
 	})
@@ -121,10 +108,12 @@ func (o *Checkpoints) Prove(ctx context.Context, accountID string, month time.Ti
 	return file, err
 }
 
-// Make makes a checkpoint, unless since is not zero and there is one from that time on. It returns ErrNoCheckpoint if
-// there is no key to sign it, and otherwise the errors of checkpoint.Maker, with commands.ErrBusy.
-func (o *Checkpoints) Make(ctx context.Context, by commands.Request, since time.Time) (Checkpoint, error) {
+// Make makes a checkpoint, unless since is not zero and there is one from that time on. accept is why the operator accepts
+// that the log differs from what was signed, or "". It returns ErrNoCheckpoint if there is no key to sign it, and otherwise
+// the errors of checkpoint.Maker, with commands.ErrBusy.
+func (o *Checkpoints) Make(ctx context.Context, by commands.Request, since time.Time, accept string) (Checkpoint, error) {
 	maker := o.Maker(eventlog.Metadata{RequestID: by.ID, Actor: by.Actor})
+	maker.Accept = accept
 	var made *checkpoint.Made
 	var err error
 	if since.IsZero() {
@@ -151,15 +140,31 @@ func (o *Checkpoints) Maker(by eventlog.Metadata) *checkpoint.Maker {
 	}
 }
 
-// First makes a checkpoint if there is none. It retries until there is one, ctx ends or the key is missing. Errors:
-// ErrNoLedgerKey, errLostLedgerKey, ctx.Err().
+// slowCheckpoint is the age from which a checkpoint that has begun counts as stuck. A million accounts take a minute.
+const slowCheckpoint = 5 * time.Minute
+
+// Problem returns a sentence about a checkpoint that began some time ago and is not signed, or "". It follows from the log,
+// so every node says it. A log that cannot be read is another problem.
+func (o *Checkpoints) Problem(ctx context.Context) string {
+	last, err := o.Log.ReadStream(ctx, eventschemas.CheckpointsStream, eventlog.End, eventlog.Backward, 1)
+	if err != nil || len(last) == 0 || last[0].Type != (eventschemas.CheckpointBegun{}).EventType() ||
+		o.Now().Sub(last[0].OccurredAt) < slowCheckpoint {
+		return ""
+	}
+	return fmt.Sprintf(`the checkpoint of the ledger that began at %s is not signed; "letterhead ledger checkpoint" says why`,
+		last[0].OccurredAt.UTC().Format(time.RFC3339))
+}
+
+// First makes a checkpoint if there is none. It retries until there is one, ctx ends, the key is missing, or the log differs
+// from what was signed. Errors: ErrNoLedgerKey, errLostLedgerKey, checkpoint.ErrChanged, checkpoint.ErrLacks, ctx.Err().
 func (o *Checkpoints) First(ctx context.Context, maker *checkpoint.Maker) error {
 	for pause := firstCheckpointPause; ; pause = min(2*pause, lastCheckpointPause) {
 		_, err := maker.Ensure(ctx, time.Time{})
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, ErrNoLedgerKey) || errors.Is(err, errLostLedgerKey) {
+		until := []error{ErrNoLedgerKey, errLostLedgerKey, ErrLogChanged, ErrLacksAccounts}
+		if slices.ContainsFunc(until, func(known error) bool { return errors.Is(err, known) }) {
 			o.Logger.Warn("the ledger has no checkpoints", "error", err)
 			return err
 		}
@@ -330,6 +335,19 @@ func PublicLedgerKeys(cfg config.Config) (string, error) {
 		if line != keys {
 			keys += line
 		}
+	}
+	return keys, nil
+}
+
+// LedgerVerifiers parses the public keys of checkpoints that this machine knows. It fails if there is none.
+func LedgerVerifiers(cfg config.Config) (note.Verifiers, error) {
+	text, err := PublicLedgerKeys(cfg)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := proof.ParseKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("the public keys of checkpoints (ledger.pub): %w", err)
 	}
 	return keys, nil
 }

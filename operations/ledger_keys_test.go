@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"letterhead/domain/proof"
+	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/testmust"
@@ -89,7 +92,8 @@ func TestRotateLedgerKey_AddressChanged_KeepsTheNameOfTheLog(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		n := keeper(t)
 		none := noAccounts{}
-		maker := &checkpoint.Maker{Ledger: checkpoint.Ledger{Log: n.Log, Accounts: none, CaughtUp: none.CaughtUp}, Now: time.Now, Key: n.Keys.Key}
+		maker := &checkpoint.Maker{Ledger: checkpoint.Ledger{Log: n.Log, Accounts: none, CaughtUp: none.CaughtUp, Keeper: testmust.Get(assets.Open(t.Context(), "file://"+t.TempDir()))(t),
+			Keys: func() (note.Verifiers, error) { return LedgerVerifiers(n.Keys.Config) }}, Now: time.Now, Key: n.Keys.Key}
 		testmust.Succeed(t, testmust.Err(maker.Make(t.Context())))
 		if lost {
 			testmust.Succeed(t, errors.Join(os.Remove(n.Keys.Config.LedgerKeyPath()), os.Remove(n.Keys.Config.LedgerKeysPath())))

@@ -22,7 +22,7 @@ func TestCheckpoint_IsPublicAndSigned(t *testing.T) {
 	if a := ask(); a.status != http.StatusNotFound || !strings.Contains(string(a.body), "no checkpoint") {
 		t.Errorf("without a checkpoint: status %d, body %q", a.status, a.body)
 	}
-	made, err := s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{})
+	made, err := s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{}, "")
 	s.must(err)
 	s.must(s.node.Operations.Reads.FoldedTo(t.Context(), checkpoints.Name))
 	a := ask()

@@ -151,7 +151,7 @@ func newDeriver(t *testing.T) *deriver {
 		s.known(domain, d.drawnRecord(domain))
 	}
 	s.known("plain.com", plainRecord("plain"))
-	_, err = s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{})
+	_, err = s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{}, "")
 	s.must(err)
 	s.must(s.node.Operations.Reads.FoldedTo(t.Context(), checkpoints.Name))
 	if _, err := s.assets.Put(t.Context(), []byte(heldFile), "svg"); err != nil {

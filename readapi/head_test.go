@@ -49,7 +49,7 @@ func TestHead_WhereGetWorks_AnswersLikeIt(t *testing.T) {
 		}
 	}
 	s.shows("HEAD /v1/ledger/checkpoint", 200)
-	_, err := s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{})
+	_, err := s.node.Operations.Checkpoints.Make(t.Context(), s.node.Operator(), time.Time{}, "")
 	s.must(err)
 	s.must(s.node.Operations.Reads.FoldedTo(t.Context(), checkpoints.Name))
 	c.head("/v1/ledger/checkpoint").ok(t)

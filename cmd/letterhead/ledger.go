@@ -119,11 +119,14 @@ func ledgerVerify(e *environment) *cobra.Command {
 				texts[i] = f.Error()
 			}
 			err = printJSON(e.stdout, map[string]any{"accounts": audit.Accounts, "events": audit.Events,
-				"broken": audit.Broken, "findings": texts})
+				"broken": audit.Broken, "findings": texts, "signed": audit.Signed})
 		} else if audit.Broken == 0 {
 			_, err = fmt.Fprintf(e.stdout,
 				"every chain holds, every snapshot and every balance agrees: %d account(s), %d events\n",
 				audit.Accounts, audit.Events)
+			if *accountID == "" && err == nil {
+				err = e.printf("%s\n", audit.Signed)
+			}
 		}
 		if omitted := audit.Broken - len(findings); omitted > 0 {
 			findings = append(findings, fmt.Errorf("and %d more", omitted))

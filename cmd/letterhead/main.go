@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/node"
 	"letterhead/operations"
+	"letterhead/workers/checkpoint"
 )
 
 // Exit codes, for scripts.
@@ -21,7 +22,8 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
-	// exitLoss means that acknowledged events are missing from the event log. Nothing was changed.
+	// exitLoss means that acknowledged events are missing from the event log, or have changed after they were signed. Nothing
+	// was changed.
 	exitLoss = 3
 )
 
@@ -63,7 +65,7 @@ func (e *environment) run(ctx context.Context) int {
 	switch {
 	case errors.As(err, &usage), errors.As(err, new(operations.UsageError)), errors.As(err, new(*text.EmailError)):
 		return exitUsage
-	case errors.Is(err, eventlog.ErrLoss):
+	case errors.Is(err, eventlog.ErrLoss), errors.Is(err, checkpoint.ErrChanged):
 		return exitLoss
 	}
 	return exitFailure

@@ -30,6 +30,7 @@ func ledgerCheckpoint(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "checkpoint", Short: "Make a signed checkpoint of the ledger", Args: exactArgs()}
 	c.Flags().String("since", "",
 		"only if there is no checkpoint from this time on; else print the last one: "+timeForms)
+	c.Flags().String("accept-changes", "", "sign although the log differs from what was signed; the reason, which is recorded")
 	return show(e, c, "POST", "/admin/ledger/checkpoints", func(_ *client, made struct{ Note string }) error {
 		return e.printf("%s", made.Note)
 	})

@@ -3,11 +3,10 @@ package checkpoint
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/sync/errgroup"
 
 	"letterhead/domain/account"
@@ -150,26 +149,26 @@ type Ledger struct {
 	CaughtUp func(context.Context) error
 	// Progress, if it is not nil, is called with the number of accounts read so far.
 	Progress func(accounts uint64)
-	// Tree, if it is not nil, keeps the tree of the last checkpoint that was proved.
-	Tree *Tree
+	Keeper   Keeper
+	// Keys returns the public keys that this machine knows.
+	Keys func() (note.Verifiers, error)
 }
 
-// heads calls f for the head of each account stream before a position, in the order of the accounts' ids. Its memory
-// does not depend on the number of accounts. Its time grows with that number, and little with the events after the
-// position.
-func (l *Ledger) heads(ctx context.Context, before eventlog.Position, f func(proof.Account) error) error {
-	read := uint64(0)
+// heads returns the head of each account stream before a position, in the order of the accounts' ids. Its time grows with
+// the number of accounts, and little with the events after the position.
+func (l *Ledger) heads(ctx context.Context, before eventlog.Position) ([]proof.Account, error) {
+	all, read := []proof.Account{}, uint64(0)
 	for after := ""; ; {
 		page, err := l.Accounts.List(ctx, after, accountsPage)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		found := make([]*proof.Account, len(page))
 		group, inner := errgroup.WithContext(ctx)
 		group.SetLimit(readers)
 		for i := range page {
 			if page[i].ID <= after {
-				return fmt.Errorf("the read model lists account %s after %s: its database does not sort by bytes",
+				return nil, fmt.Errorf("the read model lists account %s after %s: its database does not sort by bytes",
 					page[i].ID, after)
 			}
 			after = page[i].ID
@@ -179,21 +178,18 @@ func (l *Ledger) heads(ctx context.Context, before eventlog.Position, f func(pro
 			})
 		}
 		if err := group.Wait(); err != nil {
-			return err
+			return nil, err
 		}
 		if read += uint64(len(page)); l.Progress != nil {
 			l.Progress(read)
 		}
 		for _, a := range found {
-			if a == nil {
-				continue
-			}
-			if err := f(*a); err != nil {
-				return err
+			if a != nil {
+				all = append(all, *a)
 			}
 		}
 		if len(page) < accountsPage {
-			return nil
+			return all, nil
 		}
 	}
 }
@@ -248,71 +244,18 @@ func leaf(id string, rec *eventlog.Recorded) (*proof.Account, error) {
 	return a, nil
 }
 
-// Tree keeps the leaves of the accounts' tree of one checkpoint, 32 bytes for each account, so that only the first
-// proof at a checkpoint reads all accounts. The zero value has none. It is safe for concurrent use.
-type Tree struct {
-	mu     sync.Mutex
-	root   proof.Hash
-	leaves []proof.Hash // must not be changed
-}
-
-func (t *Tree) get(root proof.Hash) []proof.Hash {
-	if t == nil {
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.root != root {
-		return nil
-	}
-	return t.leaves
-}
-
-func (t *Tree) put(root proof.Hash, leaves []proof.Hash) {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.root, t.leaves = root, leaves
-}
-
-// ReadTree reads the tree of the last checkpoint, unless Tree has it. Errors: ErrNone, ErrChanged, the errors of the
-// log and the accounts.
-func (l *Ledger) ReadTree(ctx context.Context) error {
-	h, err := readHistory(ctx, l.Log)
-	if err != nil {
-		return err
-	}
-	if h.last == nil {
-		return ErrNone
-	}
-	_, err = l.leaves(ctx, h)
-	return err
-}
-
-// leaves returns the leaves of the last checkpoint's tree of accounts.
-func (l *Ledger) leaves(ctx context.Context, h *history) ([]proof.Hash, error) {
-	want := h.last.Checkpoint
-	if leaves := l.Tree.get(want.Root); leaves != nil {
-		return leaves, nil
-	}
-	var leaves []proof.Hash
-	err := l.heads(ctx, h.last.Begun, func(a proof.Account) error {
-		leaf, err := a.Leaf()
-		leaves = append(leaves, proof.LeafHash(leaf))
-		return err
-	})
+// leaves returns the leaves of a checkpoint's tree of accounts, as the log has them.
+func (l *Ledger) leaves(ctx context.Context, last *Made) ([]proof.Account, error) {
+	leaves, err := l.heads(ctx, last.Begun)
 	if err != nil {
 		return nil, err
 	}
-	if n := uint64(len(leaves)); n < want.Accounts {
-		return nil, fmt.Errorf("the read model of accounts has %d of %d accounts; see `letterhead projections list`",
-			n, want.Accounts)
+	if n := uint64(len(leaves)); n < last.Accounts {
+		return nil, fmt.Errorf("it has %d of %d accounts: %w", n, last.Accounts, ErrLacks)
 	}
-	if root, err := proof.Root(leaves); err != nil || root != want.Root {
-		return nil, errors.Join(ErrChanged, err)
+	_, root, err := proof.AccountsTree(leaves)
+	if err == nil && root != last.Root {
+		err = fmt.Errorf("%w: the accounts have not the root of checkpoint %d", ErrChanged, last.Note.Size)
 	}
-	l.Tree.put(want.Root, leaves)
-	return leaves, nil
+	return leaves, err
 }

@@ -3,6 +3,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -39,6 +40,8 @@ type Maker struct {
 	Now      func() time.Time
 	// Key returns the key that signs checkpoints. Its name must be origin, unless that is empty.
 	Key func(origin string) (note.Signer, error)
+	// Accept is why an operator accepts that the log differs from what was signed; "" if none does.
+	Accept string
 }
 
 // Make makes a checkpoint of all events that the log has now. Errors: as Ensure.
@@ -54,7 +57,8 @@ func (m *Maker) Make(ctx context.Context) (*Made, error) {
 // Ensure returns the last checkpoint. If there is none that began at a time or later, it makes one; for the zero time,
 // any checkpoint will do. A checkpoint that was interrupted is continued.
 //
-// Errors: ErrBusy; eventschemas.ErrNotYet before an upgrade is finished; the errors of Key, the log and the accounts.
+// Errors: ErrBusy; ErrChanged and ErrLacks, unless Accept is set; eventschemas.ErrNotYet before an upgrade is finished;
+// the errors of Key, Keeper, the log and the accounts.
 func (m *Maker) Ensure(ctx context.Context, since time.Time) (*Made, error) {
 	if now := m.Now().Truncate(time.Microsecond); now.Before(since) {
 		since = now
@@ -94,27 +98,42 @@ func (m *Maker) begin(ctx context.Context, h *history) error {
 	if h.last != nil && at.Before(h.last.Time) { // the clocks of nodes differ
 		at = h.last.Time
 	}
-	return m.append(ctx, h, at, eventschemas.CheckpointBegun{})
+	return m.append(ctx, eventschemas.CheckpointsStream, h.revisions(), at, eventschemas.CheckpointBegun{})
 }
 
-// complete makes the tree of the checkpoint that has begun. All who do so make the same one.
+// complete makes the tree of the checkpoint that has begun, and compares the log with what was signed last. All who do so
+// make the same tree.
 func (m *Maker) complete(ctx context.Context, h *history, key note.Signer) error {
 	if err := m.CaughtUp(ctx); err != nil {
 		return err
 	}
-	tree := proof.NewTree()
-	err := m.heads(ctx, h.begun.Position, func(a proof.Account) error {
-		leaf, err := a.Leaf()
-		if err != nil {
-			return err
-		}
-		return tree.Add(proof.LeafHash(leaf))
-	})
+	leaves, err := m.heads(ctx, h.begun.Position)
 	if err != nil {
 		return err
 	}
-	c := proof.Checkpoint{Time: h.begun.OccurredAt, Position: uint64(h.begun.Position), Accounts: tree.Size()}
-	if c.Root, err = tree.Root(); err != nil {
+	signed, err := m.signed(ctx)
+	switch {
+	case err != nil:
+		return err
+	case signed.revisions() != h.revisions():
+		return eventlog.ErrWrongRevision
+	}
+	lacks := 0
+	err = signed.compare(ctx, &m.Ledger, func(was proof.Account) bool {
+		i, found := slices.BinarySearchFunc(leaves, was, byID)
+		if !found {
+			lacks++
+		}
+		return found && leaves[i] == was
+	})
+	if err == nil && lacks > 0 {
+		err = fmt.Errorf("%d account(s): %w", lacks, ErrLacks)
+	}
+	if err := m.accept(ctx, signed, err); err != nil {
+		return err
+	}
+	c := proof.Checkpoint{Time: h.begun.OccurredAt, Position: uint64(h.begun.Position), Accounts: uint64(len(leaves))}
+	if _, c.Root, err = proof.AccountsTree(leaves); err != nil {
 		return err
 	}
 	leaf, err := c.Leaf()
@@ -126,16 +145,35 @@ func (m *Maker) complete(ctx context.Context, h *history, key note.Signer) error
 	if err != nil {
 		return err
 	}
-	signed, err := proof.Sign(key, uint64(size)+1, root)
+	text, err := proof.Sign(key, uint64(size)+1, root)
 	if err != nil {
 		return err
 	}
-	return m.append(ctx, h, c.Time, eventschemas.LedgerCheckpointed{Accounts: c.Accounts,
-		Root: hex.EncodeToString(c.Root[:]), Position: c.Position, Note: signed})
+	if err := m.append(ctx, eventschemas.CheckpointsStream, h.revisions(), c.Time, eventschemas.LedgerCheckpointed{
+		Accounts: c.Accounts, Root: hex.EncodeToString(c.Root[:]), Position: c.Position, Note: text}); err != nil {
+		return err
+	}
+	// After a crash here, the next comparison uses the one that was kept before, and the root of this one.
+	kept, file := &proof.Kept{Checkpoint: c, Leaves: leaves}, bytes.Buffer{}
+	if kept.Note, err = proof.ParseNote(text); err != nil {
+		return err
+	}
+	if err := kept.Write(&file); err != nil {
+		return err
+	}
+	for i := range uint64(keptFiles) {
+		if i > 0 && m.Accept == "" { // after an operator's decision, earlier ones must not count
+			break
+		}
+		if err := m.Keeper.Keep(ctx, keptName(kept.Note.Size+i), file.Bytes()); err != nil {
+			return fmt.Errorf("checkpoint %d is signed, but could not be kept outside the log: %w", kept.Note.Size, err)
+		}
+	}
+	return nil
 }
 
-func (m *Maker) append(ctx context.Context, h *history, at time.Time, event eventschemas.Event) error {
-	revision, stream := h.revisions(), eventschemas.CheckpointsStream
+func (m *Maker) append(ctx context.Context, stream string, revision uint64, at time.Time,
+	event eventschemas.Event) error {
 	proposed, err := commands.Proposal(m.Encoder, stream, strconv.FormatUint(revision, 10), event, at, m.Metadata)
 	if err == nil {
 		_, err = m.Log.Append(ctx, stream, eventlog.After(revision), []eventlog.Proposed{proposed})
@@ -169,10 +207,12 @@ func (r *Regular) Run(ctx context.Context) error {
 	current := telemetry.Gauge("letterhead_checkpoint_current_timestamp_seconds",
 		"When no checkpoint of the ledger was due, or when the one that was due was made. Absent while another node makes them.")
 	current.Set(float64(r.Now().Unix()))
-	if err := telemetry.Register(r.Registerer, current); err != nil {
-		return fmt.Errorf("register the metric of checkpoints: %w", err)
+	changed := telemetry.Gauge("letterhead_checkpoint_changed",
+		"1 if the last attempt to make a checkpoint found that the log has changed after it was signed.")
+	if err := telemetry.Register(r.Registerer, current, changed); err != nil {
+		return fmt.Errorf("register the metrics of checkpoints: %w", err)
 	}
-	defer telemetry.Unregister(r.Registerer, current)
+	defer telemetry.Unregister(r.Registerer, current, changed)
 	look := cmp.Or(r.Look, DefaultLook)
 	for pause := look; ; {
 		made, err := r.makeDue(ctx)
@@ -181,6 +221,9 @@ func (r *Regular) Run(ctx context.Context) error {
 			return nil
 		case err != nil:
 			pause = min(2*pause, max(look, lastLook))
+			if errors.Is(err, ErrChanged) {
+				changed.Set(1)
+			}
 			if errors.Is(err, eventschemas.ErrNotYet) { // until the upgrade is finished
 				current.Set(float64(r.Now().Unix()))
 			} else {
@@ -189,6 +232,7 @@ func (r *Regular) Run(ctx context.Context) error {
 		default:
 			pause = look
 			current.Set(float64(r.Now().Unix()))
+			changed.Set(0)
 			if made != nil {
 				r.Logger.Info("made a checkpoint of the ledger", "size", made.Note.Size, "accounts", made.Accounts)
 			}

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,6 @@ var (
 	ErrNotInCheckpoint = proof.ErrNotInCheckpoint
 	// ErrTooManyEvents: the account has more events than Options allow.
 	ErrTooManyEvents = proof.ErrTooManyEvents
-	// ErrChanged: the events before the last checkpoint differ from the events of which it was made.
-	ErrChanged = errors.New("the last checkpoint is not that of the events before it")
 	// ErrOtherLog: an earlier checkpoint is not one of this ledger.
 	ErrOtherLog = errors.New("is not one that this ledger made")
 )
@@ -40,23 +39,27 @@ type Options struct {
 	MaxEvents uint64      // of the account; 0 for any number
 }
 
-// Prove writes a proof of an account's month at the last checkpoint. It has 32 bytes in memory for each account.
+// Prove writes a proof of an account's month at the last checkpoint. It has some 250 bytes in memory for each account.
 //
 // Errors before it writes: ErrNone, ErrNotInCheckpoint, ErrTooManyEvents, ErrChanged, ErrOtherLog,
 // statement.ErrNotBegun, statement.ErrNoEvents; later ones: *streamwriter.ChainError, and the errors of w. Errors of
 // the log and the accounts may come at any time.
 func (l *Ledger) Prove(ctx context.Context, o Options, w io.Writer) error {
-	h, err := readHistory(ctx, l.Log)
+	s, err := l.signed(ctx)
 	if err != nil {
 		return err
 	}
-	if h.last == nil {
+	if s.Note == nil {
 		return ErrNone
 	}
-	p := &proof.Proof{Month: o.Month, Note: h.last.Note, Checkpoint: h.last.Checkpoint}
-	if root, err := proof.Root(h.leaves); err != nil || root != p.Note.Root {
-		return errors.Join(ErrChanged, err)
+	if i, found := slices.BinarySearchFunc(s.Leaves, proof.Account{ID: o.AccountID}, byID); found {
+		err = l.compare(ctx, s.Leaves[i], s.Note.Size)
 	}
+	if err = cmp.Or(err, s.fork); err != nil {
+		return err
+	}
+	h := s.history
+	p := &proof.Proof{Month: o.Month, Note: h.last.Note, Checkpoint: h.last.Checkpoint}
 	if p.Log, err = proof.Path(h.leaves, uint64(len(h.leaves)-1)); err != nil {
 		return err
 	}
@@ -68,7 +71,7 @@ func (l *Ledger) Prove(ctx context.Context, o Options, w io.Writer) error {
 			return err
 		}
 	}
-	if err := l.proveAccount(ctx, h, o.AccountID, p); err != nil {
+	if err := l.proveAccount(ctx, s, o.AccountID, p); err != nil {
 		return err
 	}
 	if o.MaxEvents > 0 && p.Account.Revision >= o.MaxEvents {
@@ -96,28 +99,22 @@ func (h *history) consistency(since *proof.Note) ([]proof.Hash, error) {
 }
 
 // proveAccount sets the parts of a proof that lead from the root of the last checkpoint's tree to the account.
-func (l *Ledger) proveAccount(ctx context.Context, h *history, id string, p *proof.Proof) error {
-	leaves, err := l.leaves(ctx, h)
-	if err != nil {
-		return err
+func (l *Ledger) proveAccount(ctx context.Context, s *signed, id string, p *proof.Proof) (err error) {
+	leaves := s.Leaves
+	if s.root != nil {
+		if leaves, err = l.leaves(ctx, s.last); err != nil {
+			return err
+		}
 	}
-	a, err := l.head(ctx, id, h.last.Begun)
-	if err != nil {
-		return err
-	}
-	if a == nil {
+	i, found := slices.BinarySearchFunc(leaves, proof.Account{ID: id}, byID)
+	if !found {
 		return fmt.Errorf("account %s %w", id, ErrNotInCheckpoint)
 	}
-	leaf, err := a.Leaf()
-	if err != nil {
-		return err
+	p.Account, p.Index = leaves[i], uint64(i)
+	hashes, _, err := proof.AccountsTree(leaves)
+	if err == nil {
+		p.Accounts, err = proof.Path(hashes, p.Index)
 	}
-	index := slices.Index(leaves, proof.LeafHash(leaf))
-	if index < 0 {
-		return fmt.Errorf("account %s: %w", id, ErrChanged)
-	}
-	p.Account, p.Index = *a, uint64(index)
-	p.Accounts, err = proof.Path(leaves, p.Index)
 	return err
 }
 

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/testmust"
+)
+
+// signedFolder makes a data folder with accounts, whose first month is closed, and two checkpoints.
+func signedFolder(t *testing.T) (folder string) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), "data")
+	output(t, folder, "dev", "generate", "--accounts", "5", "--events", "300", "--until", "2026-06", "--months", "4")
+	output(t, folder, "books", "close", "2026-03")
+	output(t, folder, "ledger", "checkpoint")
+	output(t, folder, "ledger", "checkpoint")
+	return folder
+}
+
+// A folder of the release before has checkpoints in its log, and none outside it.
+func TestLedgerVerify_FolderOfTheReleaseBefore_Holds(t *testing.T) {
+	folder := signedFolder(t)
+	testmust.Succeed(t, os.RemoveAll(filepath.Join(folder, "checkpoints")))
+	if text := output(t, folder, "ledger", "verify"); !strings.Contains(text, "only the root of checkpoint 2 was compared") {
+		t.Errorf("ledger verify: %s", text)
+	}
+	if text := output(t, folder, "doctor"); !strings.Contains(text, "the accounts of the last checkpoint are not kept") {
+		t.Errorf("doctor: %s", text)
+	}
+	output(t, folder, "books", "close", "2026-04")
+	output(t, folder, "ledger", "key", "--rotate")
+	output(t, folder, "ledger", "checkpoint")
+	for _, args := range []string{"ledger verify", "doctor"} {
+		if text := output(t, folder, strings.Fields(args)...); !strings.Contains(text, "5 account(s) are as they were signed in checkpoint 3") {
+			t.Errorf("%s: %s", args, text)
+		}
+	}
+	if text := output(t, folder, "ledger", "verify", "--json"); !strings.Contains(text, `"signed":"5 account(s)`) {
+		t.Errorf("ledger verify --json: %s", text)
+	}
+}
+
+// rewrite changes an account's first grant in the event store, computes the hashes of its chain again, and deletes
+// everything in which the log is remembered; without checkpoints also those in the log.
+func rewrite(t *testing.T, folder string, checkpoints bool) (accountID string) {
+	t.Helper()
+	path := filepath.Join(folder, "events.db")
+	from := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: path}))(t)
+	all := testmust.Get(from.ReadAll(t.Context(), 0, eventlog.Filter{}, 1000))(t)
+	forged := filepath.Join(t.TempDir(), "events.db")
+	to := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: forged}))(t)
+	stream, heads := "", map[string]eventschemas.Hash{}
+	for i := range all.Events {
+		rec := &all.Events[i]
+		if rec.Stream == eventschemas.CheckpointsStream && !checkpoints {
+			continue
+		}
+		p := eventlog.Proposals(all.Events[i : i+1])[0]
+		body := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(t)
+		if grant, ok := body.(eventschemas.CreditsGranted); ok && stream == "" {
+			grant.Credits += 1000
+			p.Data, stream = testmust.Get(eventschemas.Encode(grant))(t).Data, rec.Stream
+		}
+		if strings.HasPrefix(rec.Stream, account.StreamPrefix) {
+			heads[rec.Stream] = commands.Chain.Link(heads[rec.Stream], rec.Stream, rec.Revision, &p)
+		}
+		testmust.Succeed(t, testmust.Err(to.Append(t.Context(), rec.Stream, eventlog.After(rec.Revision), []eventlog.Proposed{p})))
+	}
+	if stream == "" {
+		t.Fatal("no account has a grant")
+	}
+	testmust.Succeed(t, errors.Join(from.Close(), to.Close(), os.Rename(forged, path), os.Remove(filepath.Join(folder, "events.head")),
+		os.Remove(filepath.Join(folder, "letterhead.db")), os.RemoveAll(filepath.Join(folder, "search"))))
+	return strings.TrimPrefix(stream, account.StreamPrefix)
+}
+
+// Given a signed ledger, when an insider rewrites a grant with its chain, then every command that would sign or close the
+// history, or vouch for it, refuses, until an operator decides.
+func TestInsider_RewritesAGrant_IsRefusedAtEachStep(t *testing.T) {
+	for name, checkpoints := range map[string]bool{"checkpoints are left": true, "checkpoints are dropped": false} {
+		t.Run(name, func(t *testing.T) {
+			folder := signedFolder(t)
+			id := rewrite(t, folder, checkpoints)
+			steps := []string{"ledger verify", "books close 2026-04", "ledger checkpoint",
+				"ledger prove --account " + id + " --month 2026-04 -o " + filepath.Join(t.TempDir(), "proof.txt")}
+			for range 2 {
+				for _, args := range steps {
+					said := ends(t, append(strings.Fields(args), "--data", folder), exitLoss, "account "+id, "may have been carried out")
+					if !strings.Contains(said, "revision") || !strings.Contains(said, "changed after it was signed") {
+						t.Errorf("%s: %s", args, said)
+					}
+				}
+				if code, stdout, _ := commandLine(t.Context(), "doctor", "--data", folder); code == exitOK || !strings.Contains(stdout, "account "+id) {
+					t.Errorf("doctor ended with %d: %s", code, stdout)
+				}
+			}
+			if text := output(t, folder, "books", "status"); strings.Count(text, "closed") != 1 {
+				t.Errorf("months: %s; want one closed month", text)
+			}
+			output(t, folder, "ledger", "checkpoint", "--accept-changes", "an import was repaired")
+			if text := output(t, folder, "events", "tail", "--from", "0", "--type", "LossAccepted", "--no-follow"); !strings.Contains(text, "an import was repaired") {
+				t.Errorf("the events: %s; want the operator's reason", text)
+			}
+			output(t, folder, "ledger", "checkpoint")
+			output(t, folder, "ledger", "verify")
+		})
+	}
+}

@@ -1,0 +1,213 @@
+package checkpoint
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"letterhead/domain/proof"
+	"letterhead/eventschemas"
+	"letterhead/internal/assets"
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// keptFiles is the number of checkpoints that are kept outside the log.
+	keptFiles = 3
+	// quickTime limits a quick comparison.
+	quickTime = 10 * time.Second
+)
+
+var (
+	// ErrChanged: the log is not the one that was signed. Nothing is signed until an operator accepts it.
+	ErrChanged = errors.New("the log has changed after it was signed")
+	// ErrLacks: the read model of accounts lacks accounts that were signed.
+	ErrLacks = errors.New("the read model of accounts lacks accounts that were signed; see `letterhead projections list`")
+)
+
+// Keeper keeps files outside the log; *assets.Store.
+type Keeper interface {
+	Keep(ctx context.Context, name string, data []byte) error
+	Kept(ctx context.Context, name string) ([]byte, error)
+}
+
+// signed is the checkpoint that was signed last. The log is compared with it.
+type signed struct {
+	proof.Kept // Note is nil if nothing was signed
+	*history
+	root    *Made  // the last checkpoint in the log, if its root has to be compared; otherwise nil
+	remarks string // what cannot be compared or checked, and why: clauses, each after a semicolon
+	fork    error  // ErrChanged if the checkpoints in the log are not those that were signed
+}
+
+// signed reads the log of checkpoints after the kept ones, which are written after those in the log.
+func (l *Ledger) signed(ctx context.Context) (*signed, error) {
+	s := &signed{}
+	kept, err := l.lastKept(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if s.history, err = readHistory(ctx, l.Log); err != nil {
+		return nil, err
+	}
+	if s.root = s.last; s.last != nil {
+		s.Checkpoint, s.Note = s.last.Checkpoint, s.last.Note
+		s.fork = s.differs(&s.Kept)
+	}
+	if kept != nil {
+		s.Kept = *kept
+		s.fork = cmp.Or(s.fork, s.differs(kept))
+	}
+	switch {
+	case s.Leaves != nil && s.Note.Size == uint64(len(s.leaves)):
+		s.root = nil
+	case s.last != nil && l.wrong(s, s.last.Note):
+		s.fork = fmt.Errorf("%w: the signature of checkpoint %d is wrong", ErrChanged, s.last.Note.Size)
+	}
+	return s, nil
+}
+
+// differs returns ErrChanged if a checkpoint is not one of the log.
+func (h *history) differs(k *proof.Kept) error {
+	if n := k.Note.Size; n <= uint64(len(h.leaves)) {
+		leaf, err := k.Leaf()
+		root, rootErr := proof.Root(h.leaves[:n])
+		if err == nil && rootErr == nil && root == k.Note.Root && h.leaves[n-1] == proof.LeafHash(leaf) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: it lacks checkpoint %d of %s", ErrChanged, k.Note.Size, k.Note.Origin)
+}
+
+// lastKept returns the last checkpoint that is kept outside the log, or nil.
+func (l *Ledger) lastKept(ctx context.Context, s *signed) (last *proof.Kept, err error) {
+	above := uint64(0)
+	for i := range uint64(keptFiles) {
+		file, err := l.Keeper.Kept(ctx, keptName(i))
+		if errors.Is(err, assets.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		kept, err := proof.ReadKept(bytes.NewReader(file), above)
+		switch {
+		case err != nil || l.wrong(s, kept.Note):
+			s.remarks += fmt.Sprintf("; %s, which was kept outside the log, is damaged or has a wrong signature", keptName(i))
+		case kept.Note.Size > above:
+			last, above = kept, kept.Note.Size
+		}
+	}
+	return last, nil
+}
+
+func keptName(size uint64) string { return fmt.Sprintf("%d.gz", size%keptFiles) }
+
+// wrong reports whether the signature of a checkpoint is wrong. It remarks if that cannot be checked: keys are rotated, and
+// a machine need not have all of them.
+func (l *Ledger) wrong(s *signed, n *proof.Note) bool {
+	keys, err := l.Keys()
+	if err == nil {
+		_, err = proof.Open(n.Text, keys)
+	}
+	if err != nil && !errors.Is(err, proof.ErrSignature) {
+		s.remarks += fmt.Sprintf("; the signature of checkpoint %d was not checked: %v", n.Size, err)
+		return false
+	}
+	return err != nil
+}
+
+// Compare compares the log with what was signed last, and says in a sentence what it compared. If it is quick, it does so
+// for quickTime at most, and leaves out the root. Accounts that were seen as they were signed are not read. Errors: ErrChanged, ErrLacks, those of the log, Keeper and the accounts.
+func (l *Ledger) Compare(ctx context.Context, quick bool, seen func(proof.Account) bool) (string, error) {
+	s, err := l.signed(ctx)
+	if err != nil || s.Note == nil {
+		return "no checkpoint was signed", err
+	}
+	text := fmt.Sprintf("%d account(s) are as they were signed in checkpoint %d", len(s.Leaves), s.Note.Size)
+	if s.root != nil {
+		text += fmt.Sprintf("; only the root of checkpoint %d was compared, because its accounts are not kept", s.root.Note.Size)
+	}
+	limited := ctx
+	if quick {
+		if s.root != nil {
+			text, s.root = "the accounts of the last checkpoint are not kept; `letterhead ledger verify` compares its root", nil
+		}
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, quickTime)
+		defer cancel()
+	}
+	err = s.compare(limited, l, seen)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Sprintf("not all accounts were compared in %s; `letterhead ledger verify` does that", quickTime), nil
+	}
+	return text + s.remarks, err
+}
+
+// compare compares the log with what was signed, except the accounts that were seen.
+func (s *signed) compare(ctx context.Context, l *Ledger, seen func(proof.Account) bool) error {
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for _, leaf := range s.Leaves {
+		if seen == nil || !seen(leaf) {
+			group.Go(func() error { return l.compare(inner, leaf, s.Note.Size) })
+		}
+	}
+	err := group.Wait()
+	switch {
+	case s.fork != nil && errors.Is(err, ErrChanged):
+		return fmt.Errorf("%w; %w", err, s.fork)
+	case s.fork != nil:
+		return s.fork
+	case err != nil:
+		return err
+	case s.root != nil:
+		_, err = l.leaves(ctx, s.root)
+	}
+	return err
+}
+
+func byID(a, b proof.Account) int { return cmp.Compare(a.ID, b.ID) }
+
+// compare compares the chain of an account with its leaf in a checkpoint.
+func (l *Ledger) compare(ctx context.Context, signed proof.Account, size uint64) error {
+	rec, err := l.event(ctx, signed.ID, signed.Revision)
+	if err != nil {
+		return err
+	}
+	if rec != nil {
+		if is, err := leaf(signed.ID, rec); err == nil && *is == signed {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: account %s has not the chain up to revision %d that is in checkpoint %d", ErrChanged,
+		signed.ID, signed.Revision, size)
+}
+
+// accept records that an operator accepts why a comparison failed, and then returns nil.
+func (m *Maker) accept(ctx context.Context, s *signed, why error) error {
+	if m.Accept == "" || !errors.Is(why, ErrChanged) && !errors.Is(why, ErrLacks) {
+		return why
+	}
+	end, _, err := eventlog.Probe(m.Log).Last(ctx) // there is at least a CheckpointBegun
+	if err != nil {
+		return err
+	}
+	last, err := m.Log.ReadStream(ctx, eventschemas.LogStream, eventlog.End, eventlog.Backward, 1)
+	if err != nil {
+		return err
+	}
+	next := uint64(0)
+	if len(last) > 0 {
+		next = last[0].Revision + 1
+	}
+	return m.append(ctx, eventschemas.LogStream, next, m.Now(), eventschemas.LossAccepted{
+		Head: uint64(end.Position), LastEventID: end.ID.String(), Reason: m.Accept,
+		Witnesses: []eventschemas.LossWitness{{Name: fmt.Sprintf("checkpoint %d of %s", s.Note.Size, s.Note.Origin),
+			Remembered: s.Position, Detail: fmt.Sprintf("its signed root is %x; %v", s.Note.Root, why)}}})
+}

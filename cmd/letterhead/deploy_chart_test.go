@@ -230,21 +230,22 @@ func TestRenderedChart_Secret_RestartsNodesAndMustBeComplete(t *testing.T) {
 
 // Rule 11.
 func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
+	type egress struct {
+		Ports []struct{ Port int }
+		To    []struct {
+			IPBlock struct {
+				CIDR   string
+				Except []string
+			} `yaml:"ipBlock"`
+		}
+	}
 	type object struct {
 		Kind     string
 		Metadata struct{ Name string }
 		Spec     struct {
 			PublishNotReadyAddresses bool `yaml:"publishNotReadyAddresses"`
-			Egress                   []struct {
-				Ports []struct{ Port int }
-				To    []struct {
-					IPBlock struct {
-						CIDR   string
-						Except []string
-					} `yaml:"ipBlock"`
-				}
-			}
-			Template struct {
+			Egress                   []egress
+			Template                 struct {
 				Spec struct {
 					Containers []struct {
 						Env []struct{ Name, Value string }
@@ -278,6 +279,7 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 		return false
 	}
 	usual, s3 := objects("billing=null"), objects("billing=null", "networkPolicy.services.assets.public=true")
+	bucket := objects("networkPolicy.services.assets.ports={9000}")
 	sells, private := objects(), objects("networkPolicy.services.payments.public=false")
 	for _, role := range config.AllRoles() {
 		role := string(role)
@@ -292,6 +294,12 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 		}
 		if got := out(private, role); got != (role == "crawler" || role == "sweeper") {
 			t.Errorf("with a private processor, %s has internet access: %t; only crawlers and sweepers must have it", role, got)
+		}
+		reaches := slices.ContainsFunc(bucket["NetworkPolicy lint-letterhead-"+role].Spec.Egress, func(rule egress) bool {
+			return slices.ContainsFunc(rule.Ports, func(p struct{ Port int }) bool { return p.Port == 9000 })
+		})
+		if reaches != (role == "crawler" || role == "sweeper" || role == "api") {
+			t.Errorf("%s has access to the bucket: %t; only crawlers, sweepers and API nodes must have it", role, reaches)
 		}
 		env := map[string]string{}
 		for _, e := range usual["Deployment lint-letterhead-"+role].Spec.Template.Spec.Containers[0].Env {

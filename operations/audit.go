@@ -152,7 +152,7 @@ func (v *ledgerAudit) all(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, checkpoint.ErrLacks): // the pass finds these accounts
+	case errors.Is(err, checkpoint.ErrLacks): // the log has these accounts: the pass complains unless they may still be folded
 		signed = fmt.Sprintf("the root of the last checkpoint was not compared: %v", err)
 	case err != nil:
 		v.complain(fmt.Errorf("what was signed: %w", err))

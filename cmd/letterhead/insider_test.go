@@ -53,34 +53,63 @@ func TestLedgerVerify_FolderOfTheReleaseBefore_Holds(t *testing.T) {
 // everything in which the log is remembered; without checkpoints also those in the log.
 func rewrite(t *testing.T, folder string, checkpoints bool) (accountID string) {
 	t.Helper()
+	stream := ""
+	replay(t, folder, func(rec *eventlog.Recorded, p *eventlog.Proposed) bool {
+		grant, ok := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(t).(eventschemas.CreditsGranted)
+		if ok && stream == "" {
+			grant.Credits += 1000
+			p.Data, stream = testmust.Get(eventschemas.Encode(grant))(t).Data, rec.Stream
+		}
+		return checkpoints || rec.Stream != eventschemas.CheckpointsStream
+	})
+	if stream == "" {
+		t.Fatal("no account has a grant")
+	}
+	return strings.TrimPrefix(stream, account.StreamPrefix)
+}
+
+// replay writes the event store anew, with the events that change keeps and may change, computes the hashes of all chains
+// again, and deletes everything else in which the log is remembered.
+func replay(t *testing.T, folder string, change func(*eventlog.Recorded, *eventlog.Proposed) bool) {
+	t.Helper()
 	path := filepath.Join(folder, "events.db")
 	from := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: path}))(t)
 	all := testmust.Get(from.ReadAll(t.Context(), 0, eventlog.Filter{}, 1000))(t)
 	forged := filepath.Join(t.TempDir(), "events.db")
 	to := testmust.Get(sqlite.Open(t.Context(), sqlite.Config{Path: forged}))(t)
-	stream, heads := "", map[string]eventschemas.Hash{}
+	heads := map[string]eventschemas.Hash{}
 	for i := range all.Events {
 		rec := &all.Events[i]
-		if rec.Stream == eventschemas.CheckpointsStream && !checkpoints {
-			continue
-		}
 		p := eventlog.Proposals(all.Events[i : i+1])[0]
-		body := testmust.Get(eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data))(t)
-		if grant, ok := body.(eventschemas.CreditsGranted); ok && stream == "" {
-			grant.Credits += 1000
-			p.Data, stream = testmust.Get(eventschemas.Encode(grant))(t).Data, rec.Stream
+		if !change(rec, &p) {
+			continue
 		}
 		if strings.HasPrefix(rec.Stream, account.StreamPrefix) {
 			heads[rec.Stream] = commands.Chain.Link(heads[rec.Stream], rec.Stream, rec.Revision, &p)
 		}
 		testmust.Succeed(t, testmust.Err(to.Append(t.Context(), rec.Stream, eventlog.After(rec.Revision), []eventlog.Proposed{p})))
 	}
-	if stream == "" {
-		t.Fatal("no account has a grant")
-	}
 	testmust.Succeed(t, errors.Join(from.Close(), to.Close(), os.Rename(forged, path), os.Remove(filepath.Join(folder, "events.head")),
 		os.Remove(filepath.Join(folder, "letterhead.db")), os.RemoveAll(filepath.Join(folder, "search"))))
-	return strings.TrimPrefix(stream, account.StreamPrefix)
+}
+
+// No checkpoint is kept, as after an upgrade, a restore or a migration.
+func TestInsider_DeletesAnAccount_IsRefusedWithoutKeptCheckpoints(t *testing.T) {
+	folder := signedFolder(t)
+	testmust.Succeed(t, os.RemoveAll(filepath.Join(folder, "checkpoints")))
+	deleted := ""
+	replay(t, folder, func(rec *eventlog.Recorded, _ *eventlog.Proposed) bool {
+		if deleted == "" && strings.HasPrefix(rec.Stream, account.StreamPrefix) {
+			deleted = rec.Stream
+		}
+		return rec.Stream != deleted
+	})
+	for _, args := range []string{"ledger verify", "books close 2026-04", "ledger checkpoint"} {
+		said := ends(t, append(strings.Fields(args), "--data", folder), exitLoss, "changed after it was signed", "may have been carried out")
+		if !strings.Contains(said, "4 of 5 accounts of checkpoint 2") {
+			t.Errorf("%s: %s", args, said)
+		}
+	}
 }
 
 // Given a signed ledger, when an insider rewrites a grant with its chain, then every command that would sign or close the

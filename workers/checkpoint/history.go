@@ -251,6 +251,13 @@ func (l *Ledger) leaves(ctx context.Context, last *Made) ([]proof.Account, error
 		return nil, err
 	}
 	if n := uint64(len(leaves)); n < last.Accounts {
+		opened, err := l.opened(ctx, last.Begun)
+		switch {
+		case err != nil:
+			return nil, err
+		case opened < last.Accounts:
+			return nil, fmt.Errorf("%w: it has %d of %d accounts of checkpoint %d", ErrChanged, opened, last.Accounts, last.Note.Size)
+		}
 		return nil, fmt.Errorf("it has %d of %d accounts: %w", n, last.Accounts, ErrLacks)
 	}
 	_, root, err := proof.AccountsTree(leaves)
@@ -258,4 +265,25 @@ func (l *Ledger) leaves(ctx context.Context, last *Made) ([]proof.Account, error
 		err = fmt.Errorf("%w: the accounts have not the root of checkpoint %d", ErrChanged, last.Note.Size)
 	}
 	return leaves, err
+}
+
+// opened returns the number of accounts that the log has before a position. It reads the log and not the read model, which
+// is derived from a log that may have been changed.
+func (l *Ledger) opened(ctx context.Context, before eventlog.Position) (n uint64, err error) {
+	filter := eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix},
+		EventTypes: []string{eventschemas.AccountOpened{}.EventType()}}
+	for at := eventlog.Position(0); ; {
+		page, err := l.Log.ReadAll(ctx, at, filter, accountsPage)
+		if err != nil {
+			return 0, err
+		}
+		for i := range page.Events {
+			if page.Events[i].Position < before && page.Events[i].Revision == 0 {
+				n++
+			}
+		}
+		if at = page.Next; page.End || at >= before {
+			return n, nil
+		}
+	}
 }

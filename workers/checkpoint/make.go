@@ -57,7 +57,7 @@ func (m *Maker) Make(ctx context.Context) (*Made, error) {
 // Ensure returns the last checkpoint. If there is none that began at a time or later, it makes one; for the zero time,
 // any checkpoint will do. A checkpoint that was interrupted is continued.
 //
-// Errors: ErrBusy; ErrChanged and ErrLacks, unless Accept is set; eventschemas.ErrNotYet before an upgrade is finished;
+// Errors: ErrBusy; ErrChanged, unless Accept is set; ErrLacks; eventschemas.ErrNotYet before an upgrade is finished;
 // the errors of Key, Keeper, the log and the accounts.
 func (m *Maker) Ensure(ctx context.Context, since time.Time) (*Made, error) {
 	if now := m.Now().Truncate(time.Microsecond); now.Before(since) {
@@ -129,7 +129,7 @@ func (m *Maker) complete(ctx context.Context, h *history, key note.Signer) error
 	if err == nil && lacks > 0 {
 		err = fmt.Errorf("%d account(s): %w", lacks, ErrLacks)
 	}
-	if err := m.accept(ctx, signed, err); err != nil {
+	if err := m.accept(ctx, signed, len(leaves), h.begun.Position, err); err != nil {
 		return err
 	}
 	c := proof.Checkpoint{Time: h.begun.OccurredAt, Position: uint64(h.begun.Position), Accounts: uint64(len(leaves))}

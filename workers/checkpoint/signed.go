@@ -26,7 +26,7 @@ const (
 var (
 	// ErrChanged: the log is not the one that was signed. Nothing is signed until an operator accepts it.
 	ErrChanged = errors.New("the log has changed after it was signed")
-	// ErrLacks: the read model of accounts lacks accounts that were signed.
+	// ErrLacks: the read model of accounts lacks accounts that were signed, and that the log has. Nobody can accept that.
 	ErrLacks = errors.New("the read model of accounts lacks accounts that were signed; see `letterhead projections list`")
 )
 
@@ -189,10 +189,14 @@ func (l *Ledger) compare(ctx context.Context, signed proof.Account, size uint64)
 		signed.ID, signed.Revision, size)
 }
 
-// accept records that an operator accepts why a comparison failed, and then returns nil.
-func (m *Maker) accept(ctx context.Context, s *signed, why error) error {
-	if m.Accept == "" || !errors.Is(why, ErrChanged) && !errors.Is(why, ErrLacks) {
+// accept records that an operator accepts an ErrChanged, and then returns nil. There must be a leaf for each account before
+// the position.
+func (m *Maker) accept(ctx context.Context, s *signed, leaves int, before eventlog.Position, why error) error {
+	if m.Accept == "" || !errors.Is(why, ErrChanged) {
 		return why
+	}
+	if n, err := m.opened(ctx, before); err != nil || n > uint64(leaves) {
+		return cmp.Or(err, fmt.Errorf("it has %d of %d accounts: %w", leaves, n, ErrLacks))
 	}
 	end, _, err := eventlog.Probe(m.Log).Last(ctx) // there is at least a CheckpointBegun
 	if err != nil {

@@ -133,6 +133,51 @@ func TestMake_KeptAccountsAreLost_ComparesTheRoot(t *testing.T) {
 	}
 }
 
+// An account is missing in the log and in the read models: that is no fault of the read models.
+func TestMake_AccountWasDeleted_IsAChange(t *testing.T) {
+	w, other := newWorld(t), newWorld(t)
+	w.open(november, first)
+	w.open(november, second)
+	w.make()
+	other.open(november, first)
+	copyStream(t, w.log, other.log, eventschemas.CheckpointsStream)
+	other.open(november, third) // after the checkpoint
+	other.private = w.private
+	testmust.Succeed(t, other.maker.CaughtUp(t.Context()))
+	other.refuses("checkpoint 1", "1 of 2 accounts")
+	other.maker.Accept = "the account was erased by order of a court"
+	all := other.maker.Accounts
+	other.maker.Accounts = only{all, first}
+	if _, err := other.maker.Make(t.Context()); !errors.Is(err, checkpoint.ErrLacks) {
+		t.Errorf("the read model lacks another account: %v, want ErrLacks", err)
+	}
+	other.maker.Accounts = all
+	if made := other.make(); made.Accounts != 2 {
+		t.Errorf("the accepted checkpoint has %d accounts, want 2", made.Accounts)
+	}
+}
+
+func TestMake_ReadModelLacksAnAccount_CannotBeAccepted(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		w := newWorld(t)
+		w.open(november, first)
+		w.open(november, second)
+		w.make()
+		if !kept {
+			w.maker.Keeper = newKeeper(t)
+		}
+		all := w.maker.Accounts
+		w.maker.Accounts, w.maker.Accept = only{all, first}, "it seems to be all right"
+		if _, err := w.maker.Make(t.Context()); !errors.Is(err, checkpoint.ErrLacks) || errors.Is(err, checkpoint.ErrChanged) {
+			t.Errorf("accounts are kept: %t; a checkpoint of a read model without an account: %v, want ErrLacks", kept, err)
+		}
+		w.maker.Accounts, w.maker.Accept = all, ""
+		if made := w.make(); made.Accounts != 2 {
+			t.Errorf("the next checkpoint has %d accounts, want 2", made.Accounts)
+		}
+	}
+}
+
 func TestMake_ChangeIsAccepted_LeavesAnEventAndGoesOn(t *testing.T) {
 	for _, checkpoints := range []bool{true, false} {
 		w, other := rewritten(t, checkpoints)

@@ -19,6 +19,7 @@ type Kept struct {
 	Checkpoint
 	Note   *Note
 	Leaves []Account // sorted by id
+	Hashes []Hash    // of the leaves; Write does not need them
 }
 
 // AccountsTree returns the hashes of leaves, and the root of their tree.
@@ -50,15 +51,19 @@ func (k *Kept) Write(w io.Writer) error {
 	return errors.Join(err, zip.Close())
 }
 
-// ReadKept reads a kept checkpoint and checks that the accounts yield its root. It does not check the signature, nor
-// whether the leaf is that of the signed log. If its size is not above a number, it is returned without accounts. Errors:
-// ErrDamaged.
-func ReadKept(r io.Reader, above uint64) (*Kept, error) {
+// ReadKept reads the beginning of a kept checkpoint: all but the accounts. It does not check the signature, nor whether the
+// leaf is that of the signed log. Errors: ErrDamaged.
+func ReadKept(r io.Reader) (*Kept, error) {
+	k, _, err := readKept(r)
+	return k, err
+}
+
+func readKept(r io.Reader) (*Kept, *bufio.Scanner, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
-		return nil, ErrDamaged
+		return nil, nil, ErrDamaged
 	}
-	lines, text, k := bufio.NewScanner(io.LimitReader(zip, maxKeptText)), "", &Kept{Leaves: []Account{}}
+	lines, text, k := bufio.NewScanner(io.LimitReader(zip, maxKeptText)), "", &Kept{}
 	for range noteLines {
 		lines.Scan()
 		text += lines.Text() + "\n"
@@ -66,17 +71,30 @@ func ReadKept(r io.Reader, above uint64) (*Kept, error) {
 	lines.Scan()
 	k.Checkpoint, err = parseCheckpoint(lines.Bytes())
 	if k.Note, _ = ParseNote(text); k.Note == nil || err != nil {
-		return nil, ErrDamaged
+		return nil, nil, ErrDamaged
 	}
-	if k.Note.Size <= above {
-		return k, nil
+	return k, lines, nil
+}
+
+// ReadLeaves reads the accounts from the whole file, whose beginning was read, and checks that they yield the root. Errors:
+// ErrDamaged.
+func (k *Kept) ReadLeaves(r io.Reader) error {
+	whole, lines, err := readKept(r)
+	if err != nil || whole.Note.Text != k.Note.Text || whole.Root != k.Root {
+		return ErrDamaged
 	}
+	leaves, last := []Account{}, ""
 	for lines.Scan() {
-		a, _ := parseAccount(lines.Bytes()) // a wrong line gives another root
-		k.Leaves = append(k.Leaves, a)
+		a, err := parseAccount(lines.Bytes())
+		if err != nil || a.ID <= last || uint64(len(leaves)) == k.Accounts {
+			return ErrDamaged
+		}
+		leaves, last = append(leaves, a), a.ID
 	}
-	if _, root, err := AccountsTree(k.Leaves); err != nil || root != k.Root || lines.Err() != nil {
-		return nil, ErrDamaged
+	hashes, root, err := AccountsTree(leaves)
+	if err != nil || root != k.Root || lines.Err() != nil {
+		return ErrDamaged
 	}
-	return k, nil
+	k.Leaves, k.Hashes = leaves, hashes
+	return nil
 }

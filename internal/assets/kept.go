@@ -1,6 +1,7 @@
 package assets
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -32,16 +33,17 @@ func (s *Store) Keep(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// Kept returns a file of Keep, up to the largest size of one. Errors: ErrNotFound, ErrUnavailable.
-func (s *Store) Kept(ctx context.Context, name string) ([]byte, error) {
+// Kept returns the first bytes of a file of Keep, at most as many as limit, or the whole file if it is 0. Errors:
+// ErrNotFound, ErrUnavailable.
+func (s *Store) Kept(ctx context.Context, name string, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, keptTimeout)
 	defer cancel()
-	r, err := s.bucket.NewReader(ctx, keptPrefix+name, nil)
+	r, err := s.bucket.NewRangeReader(ctx, keptPrefix+name, 0, cmp.Or(limit, maxKept), nil)
 	if err != nil {
 		return nil, s.failed(ctx, "read", name, err)
 	}
 	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, maxKept))
+	data, err := io.ReadAll(r)
 	if err != nil {
 		return nil, s.failed(ctx, "read", name, err)
 	}

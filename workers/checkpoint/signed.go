@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,8 @@ import (
 const (
 	// keptFiles is the number of checkpoints that are kept outside the log.
 	keptFiles = 3
+	// keptHead is the number of bytes that are read of each to find the last one.
+	keptHead = 64 << 10
 	// quickTime limits a quick comparison.
 	quickTime = 10 * time.Second
 )
@@ -33,7 +36,7 @@ var (
 // Keeper keeps files outside the log; *assets.Store.
 type Keeper interface {
 	Keep(ctx context.Context, name string, data []byte) error
-	Kept(ctx context.Context, name string) ([]byte, error)
+	Kept(ctx context.Context, name string, limit int64) ([]byte, error)
 }
 
 // signed is the checkpoint that was signed last. The log is compared with it.
@@ -85,25 +88,48 @@ func (h *history) differs(k *proof.Kept) error {
 }
 
 // lastKept returns the last checkpoint that is kept outside the log, or nil.
-func (l *Ledger) lastKept(ctx context.Context, s *signed) (last *proof.Kept, err error) {
-	above := uint64(0)
+func (l *Ledger) lastKept(ctx context.Context, s *signed) (*proof.Kept, error) {
+	type file struct {
+		name string
+		*proof.Kept
+	}
+	var found []file
+	damaged := func(name string) {
+		s.remarks += fmt.Sprintf("; %s, which was kept outside the log, is damaged or has a wrong signature", name)
+	}
 	for i := range uint64(keptFiles) {
-		file, err := l.Keeper.Kept(ctx, keptName(i))
-		if errors.Is(err, assets.ErrNotFound) {
-			continue
+		kept, err := l.kept(ctx, i)
+		switch {
+		case errors.Is(err, assets.ErrNotFound):
+		case errors.Is(err, proof.ErrDamaged), err == nil && l.wrong(s, kept.Note):
+			damaged(keptName(i))
+		case err != nil:
+			return nil, err
+		default:
+			found = append(found, file{keptName(i), kept})
 		}
+	}
+	slices.SortFunc(found, func(a, b file) int { return cmp.Compare(b.Note.Size, a.Note.Size) })
+	for _, f := range found {
+		whole, err := l.Keeper.Kept(ctx, f.name, 0)
 		if err != nil {
 			return nil, err
 		}
-		kept, err := proof.ReadKept(bytes.NewReader(file), above)
-		switch {
-		case err != nil || l.wrong(s, kept.Note):
-			s.remarks += fmt.Sprintf("; %s, which was kept outside the log, is damaged or has a wrong signature", keptName(i))
-		case kept.Note.Size > above:
-			last, above = kept, kept.Note.Size
+		if f.ReadLeaves(bytes.NewReader(whole)) == nil {
+			return f.Kept, nil
 		}
+		damaged(f.name)
 	}
-	return last, nil
+	return nil, nil
+}
+
+// kept returns the checkpoint that is kept for a size, without its leaves. Errors: of Keeper, proof.ErrDamaged.
+func (l *Ledger) kept(ctx context.Context, size uint64) (*proof.Kept, error) {
+	file, err := l.Keeper.Kept(ctx, keptName(size), keptHead)
+	if err != nil {
+		return nil, err
+	}
+	return proof.ReadKept(bytes.NewReader(file))
 }
 
 func keptName(size uint64) string { return fmt.Sprintf("%d.gz", size%keptFiles) }

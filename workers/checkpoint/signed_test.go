@@ -102,7 +102,7 @@ func TestMake_KeptAccountsAreLost_ComparesTheRoot(t *testing.T) {
 	tamper := func(w *world) {
 		for i := range 3 {
 			name := fmt.Sprintf("%d.gz", i)
-			lines := testmust.Get(io.ReadAll(testmust.Get(gzip.NewReader(bytes.NewReader(testmust.Get(w.maker.Keeper.Kept(w.Context(), name))(w))))(w)))(w)
+			lines := testmust.Get(io.ReadAll(testmust.Get(gzip.NewReader(bytes.NewReader(testmust.Get(w.maker.Keeper.Kept(w.Context(), name, 0))(w))))(w)))(w)
 			var file bytes.Buffer
 			zip := gzip.NewWriter(&file)
 			testmust.Succeed(w, errors.Join(testmust.Err(zip.Write(bytes.ReplaceAll(lines, []byte(`"revision":1,`), []byte(`"revision":0,`)))), zip.Close()))
@@ -112,7 +112,7 @@ func TestMake_KeptAccountsAreLost_ComparesTheRoot(t *testing.T) {
 	cut := func(w *world) {
 		for i := range 3 {
 			name := fmt.Sprintf("%d.gz", i)
-			testmust.Succeed(w, w.maker.Keeper.Keep(w.Context(), name, testmust.Get(w.maker.Keeper.Kept(w.Context(), name))(w)[:40]))
+			testmust.Succeed(w, w.maker.Keeper.Keep(w.Context(), name, testmust.Get(w.maker.Keeper.Kept(w.Context(), name, 0))(w)[:40]))
 		}
 	}
 	for name, change := range map[string]func(*world){"missing": lose, "tampered with": tamper, "cut": cut} {
@@ -272,11 +272,11 @@ func TestMake_ManyCheckpoints_KeepsThree(t *testing.T) {
 	}
 	var sizes []uint64
 	for i := range 4 {
-		file, err := w.maker.Keeper.Kept(t.Context(), fmt.Sprintf("%d.gz", i))
+		file, err := w.maker.Keeper.Kept(t.Context(), fmt.Sprintf("%d.gz", i), 0)
 		if errors.Is(err, assets.ErrNotFound) {
 			continue
 		}
-		sizes = append(sizes, testmust.Get(proof.ReadKept(bytes.NewReader(testmust.Get(file, err)(t)), 0))(t).Note.Size)
+		sizes = append(sizes, testmust.Get(proof.ReadKept(bytes.NewReader(testmust.Get(file, err)(t))))(t).Note.Size)
 	}
 	if slices.Sort(sizes); !slices.Equal(sizes, []uint64{3, 4, 5}) {
 		t.Errorf("checkpoints %v are kept, want 3, 4 and 5", sizes)

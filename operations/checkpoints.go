@@ -76,7 +76,8 @@ type Checkpoints struct {
 	Now      func() time.Time
 	Logger   *slog.Logger
 
-	proofs atomic.Int32 // that are being made
+	tree   checkpoint.Tree // of the last checkpoint that was proved
+	proofs atomic.Int32    // that are being made
 }
 
 // Proofs returns what makes proofs of the ledger. progress, which may be nil, is called with the number of accounts
@@ -96,6 +97,7 @@ func (o *Checkpoints) Prove(ctx context.Context, accountID string, month time.Ti
 	}
 	defer o.proofs.Add(-1)
 	ledger := o.Proofs(nil)
+	ledger.Tree = &o.tree
 	if err := ledger.CaughtUp(ctx); err != nil {
 		return nil, err
 	}

@@ -51,50 +51,37 @@ func (k *Kept) Write(w io.Writer) error {
 	return errors.Join(err, zip.Close())
 }
 
-// ReadKept reads the beginning of a kept checkpoint: all but the accounts. It does not check the signature, nor whether the
+// ReadKept reads a kept checkpoint with a signed text and checks that the accounts yield its root. If the text is empty, it
+// reads any checkpoint, without its accounts, from the beginning of a file. It does not check the signature, nor whether the
 // leaf is that of the signed log. Errors: ErrDamaged.
-func ReadKept(r io.Reader) (*Kept, error) {
-	k, _, err := readKept(r)
-	return k, err
-}
-
-func readKept(r io.Reader) (*Kept, *bufio.Scanner, error) {
+func ReadKept(r io.Reader, signed string) (*Kept, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
-		return nil, nil, ErrDamaged
+		return nil, ErrDamaged
 	}
-	lines, text, k := bufio.NewScanner(io.LimitReader(zip, maxKeptText)), "", &Kept{}
+	lines, text, k := bufio.NewScanner(io.LimitReader(zip, maxKeptText)), "", &Kept{Leaves: []Account{}}
 	for range noteLines {
 		lines.Scan()
 		text += lines.Text() + "\n"
 	}
 	lines.Scan()
 	k.Checkpoint, err = parseCheckpoint(lines.Bytes())
-	if k.Note, _ = ParseNote(text); k.Note == nil || err != nil {
-		return nil, nil, ErrDamaged
+	if k.Note, _ = ParseNote(text); k.Note == nil || err != nil || signed != "" && signed != text {
+		return nil, ErrDamaged
 	}
-	return k, lines, nil
-}
-
-// ReadLeaves reads the accounts from the whole file, whose beginning was read, and checks that they yield the root. Errors:
-// ErrDamaged.
-func (k *Kept) ReadLeaves(r io.Reader) error {
-	whole, lines, err := readKept(r)
-	if err != nil || whole.Note.Text != k.Note.Text || whole.Root != k.Root {
-		return ErrDamaged
+	if signed == "" {
+		return k, nil
 	}
-	leaves, last := []Account{}, ""
-	for lines.Scan() {
+	for last := ""; lines.Scan(); {
 		a, err := parseAccount(lines.Bytes())
-		if err != nil || a.ID <= last || uint64(len(leaves)) == k.Accounts {
-			return ErrDamaged
+		if err != nil || a.ID <= last || uint64(len(k.Leaves)) == k.Accounts {
+			return nil, ErrDamaged
 		}
-		leaves, last = append(leaves, a), a.ID
+		k.Leaves, last = append(k.Leaves, a), a.ID
 	}
-	hashes, root, err := AccountsTree(leaves)
-	if err != nil || root != k.Root || lines.Err() != nil {
-		return ErrDamaged
+	root := Hash{}
+	if k.Hashes, root, err = AccountsTree(k.Leaves); err != nil || root != k.Root || lines.Err() != nil {
+		return nil, ErrDamaged
 	}
-	k.Leaves, k.Hashes = leaves, hashes
-	return nil
+	return k, nil
 }

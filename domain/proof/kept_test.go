@@ -44,16 +44,16 @@ func edited(t testing.TB, file []byte, edit func(string) string) []byte {
 	return changed.Bytes()
 }
 
-func TestReadLeaves_FileIsWhole_HasTheAccounts(t *testing.T) {
+func TestReadKept_FileIsWhole_HasTheAccounts(t *testing.T) {
 	file := keptFile(t, 3000)
-	k := testmust.Get(proof.ReadKept(bytes.NewReader(file[:min(len(file), 64<<10)])))(t)
-	testmust.Succeed(t, k.ReadLeaves(bytes.NewReader(file)))
+	k := testmust.Get(proof.ReadKept(bytes.NewReader(file[:min(len(file), 64<<10)]), ""))(t)
+	k = testmust.Get(proof.ReadKept(bytes.NewReader(file), k.Note.Text))(t)
 	if len(k.Leaves) != 3000 || len(k.Hashes) != 3000 || k.Leaves[2999].Revision != 2999 {
 		t.Errorf("%d leaves and %d hashes, want 3000", len(k.Leaves), len(k.Hashes))
 	}
 }
 
-func TestReadLeaves_FileIsWrong_IsDamaged(t *testing.T) {
+func TestReadKept_FileIsWrong_IsDamaged(t *testing.T) {
 	last := func(text string) string { return text[strings.LastIndex(text[:len(text)-1], "\n")+1:] }
 	for name, edit := range map[string]func(string) string{
 		"empty line":        func(text string) string { return text + "\n" },
@@ -63,22 +63,22 @@ func TestReadLeaves_FileIsWrong_IsDamaged(t *testing.T) {
 		"another revision":  func(text string) string { return strings.Replace(text, `"revision":1,`, `"revision":2,`, 1) },
 	} {
 		file := keptFile(t, 4)
-		k := testmust.Get(proof.ReadKept(bytes.NewReader(file)))(t)
-		if err := k.ReadLeaves(bytes.NewReader(edited(t, file, edit))); !errors.Is(err, proof.ErrDamaged) || k.Leaves != nil {
+		k := testmust.Get(proof.ReadKept(bytes.NewReader(file), ""))(t)
+		if _, err := proof.ReadKept(bytes.NewReader(edited(t, file, edit)), k.Note.Text); !errors.Is(err, proof.ErrDamaged) {
 			t.Errorf("%s: %v, want ErrDamaged", name, err)
 		}
 	}
 }
 
 // A small file can have many lines.
-func TestReadLeaves_ManyLines_StopsAtTheFirstWrongOne(t *testing.T) {
+func TestReadKept_ManyLines_StopsAtTheFirstWrongOne(t *testing.T) {
 	file := keptFile(t, 2)
-	k := testmust.Get(proof.ReadKept(bytes.NewReader(file)))(t)
+	k := testmust.Get(proof.ReadKept(bytes.NewReader(file), ""))(t)
 	for name, line := range map[string]string{"empty": "", "valid": fmt.Sprintf(`{"account":"a","revision":0,"head":"%064d"}`, 0)} {
 		bomb := edited(t, file, func(text string) string { return text + strings.Repeat(line+"\n", 1<<18) })
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := k.ReadLeaves(bytes.NewReader(bomb))
+		_, err := proof.ReadKept(bytes.NewReader(bomb), k.Note.Text)
 		runtime.ReadMemStats(&after)
 		if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, proof.ErrDamaged) || took > 1<<20 {
 			t.Errorf("%s lines: %v after %d bytes of memory, want ErrDamaged and at most 1 MiB", name, err, took)
@@ -89,8 +89,11 @@ func TestReadLeaves_ManyLines_StopsAtTheFirstWrongOne(t *testing.T) {
 func FuzzReadKept(f *testing.F) {
 	f.Add(keptFile(f, 3))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		k, err := proof.ReadKept(bytes.NewReader(file))
-		if err == nil && k.ReadLeaves(bytes.NewReader(file)) == nil && uint64(len(k.Leaves)) > k.Accounts {
+		k, err := proof.ReadKept(bytes.NewReader(file), "")
+		if err != nil {
+			return
+		}
+		if k, err = proof.ReadKept(bytes.NewReader(file), k.Note.Text); err == nil && uint64(len(k.Leaves)) > k.Accounts {
 			t.Errorf("%d accounts, more than %d", len(k.Leaves), k.Accounts)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -150,6 +151,8 @@ type Ledger struct {
 	// Progress, if it is not nil, is called with the number of accounts read so far.
 	Progress func(accounts uint64)
 	Keeper   Keeper
+	// Tree, if it is not nil, keeps the tree of the last checkpoint that was proved.
+	Tree *Tree
 	// Keys returns the public keys that this machine knows.
 	Keys func() (note.Verifiers, error)
 }
@@ -244,27 +247,35 @@ func leaf(id string, rec *eventlog.Recorded) (*proof.Account, error) {
 	return a, nil
 }
 
-// leaves returns the leaves of a checkpoint's tree of accounts, as the log has them.
-func (l *Ledger) leaves(ctx context.Context, last *Made) ([]proof.Account, error) {
+// Tree keeps the hashes of the accounts' leaves of one checkpoint, 32 bytes for each account, so that only the first proof
+// at a checkpoint reads all accounts. The zero value has none. It is safe for concurrent use.
+type Tree struct {
+	mu     sync.Mutex // held while they are read
+	root   proof.Hash // of the log of checkpoints
+	hashes []proof.Hash
+}
+
+// leaves returns the leaves of a checkpoint's tree of accounts, as the log has them, and their hashes.
+func (l *Ledger) leaves(ctx context.Context, last *Made) ([]proof.Account, []proof.Hash, error) {
 	leaves, err := l.heads(ctx, last.Begun)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if n := uint64(len(leaves)); n < last.Accounts {
 		opened, err := l.opened(ctx, last.Begun)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case opened < last.Accounts:
-			return nil, fmt.Errorf("%w: it has %d of %d accounts of checkpoint %d", ErrChanged, opened, last.Accounts, last.Note.Size)
+			return nil, nil, fmt.Errorf("%w: it has %d of %d accounts of checkpoint %d", ErrChanged, opened, last.Accounts, last.Note.Size)
 		}
-		return nil, fmt.Errorf("it has %d of %d accounts: %w", n, last.Accounts, ErrLacks)
+		return nil, nil, fmt.Errorf("it has %d of %d accounts: %w", n, last.Accounts, ErrLacks)
 	}
-	_, root, err := proof.AccountsTree(leaves)
+	hashes, root, err := proof.AccountsTree(leaves)
 	if err == nil && root != last.Root {
 		err = fmt.Errorf("%w: the accounts have not the root of checkpoint %d", ErrChanged, last.Note.Size)
 	}
-	return leaves, err
+	return leaves, hashes, err
 }
 
 // opened returns the number of accounts that the log has before a position. It reads the log and not the read model, which

@@ -39,26 +39,17 @@ type Options struct {
 	MaxEvents uint64      // of the account; 0 for any number
 }
 
-// Prove writes a proof of an account's month at the last checkpoint. It has some 250 bytes in memory for each account.
+// Prove writes a proof of an account's month at the last checkpoint. It has some 250 bytes in memory for each account,
+// unless Tree has the checkpoint.
 //
 // Errors before it writes: ErrNone, ErrNotInCheckpoint, ErrTooManyEvents, ErrChanged, ErrOtherLog,
 // statement.ErrNotBegun, statement.ErrNoEvents; later ones: *streamwriter.ChainError, and the errors of w. Errors of
 // the log and the accounts may come at any time.
 func (l *Ledger) Prove(ctx context.Context, o Options, w io.Writer) error {
-	s, err := l.signed(ctx)
+	h, hashes, err := l.tree(ctx, o.AccountID)
 	if err != nil {
 		return err
 	}
-	if s.Note == nil {
-		return ErrNone
-	}
-	if i, found := slices.BinarySearchFunc(s.Leaves, proof.Account{ID: o.AccountID}, byID); found {
-		err = l.compare(ctx, s.Leaves[i], s.Note.Size)
-	}
-	if err = cmp.Or(err, s.fork); err != nil {
-		return err
-	}
-	h := s.history
 	p := &proof.Proof{Month: o.Month, Note: h.last.Note, Checkpoint: h.last.Checkpoint}
 	if p.Log, err = proof.Path(h.leaves, uint64(len(h.leaves)-1)); err != nil {
 		return err
@@ -71,7 +62,7 @@ func (l *Ledger) Prove(ctx context.Context, o Options, w io.Writer) error {
 			return err
 		}
 	}
-	if err := l.proveAccount(ctx, s, o.AccountID, p); err != nil {
+	if err := l.proveAccount(ctx, h, hashes, o.AccountID, p); err != nil {
 		return err
 	}
 	if o.MaxEvents > 0 && p.Account.Revision >= o.MaxEvents {
@@ -98,23 +89,59 @@ func (h *history) consistency(since *proof.Note) ([]proof.Hash, error) {
 	return nil, fmt.Errorf("checkpoint %d of %s %w", since.Size, since.Origin, ErrOtherLog)
 }
 
-// proveAccount sets the parts of a proof that lead from the root of the last checkpoint's tree to the account.
-func (l *Ledger) proveAccount(ctx context.Context, s *signed, id string, p *proof.Proof) (err error) {
-	leaves := s.Leaves
+// tree returns the checkpoints, and the hashes of the leaves of the last one, of Tree or compared with what was signed. For
+// an account that was signed, it then also compares its chain.
+func (l *Ledger) tree(ctx context.Context, id string) (*history, []proof.Hash, error) {
+	t := cmp.Or(l.Tree, &Tree{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h, err := readHistory(ctx, l.Log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if root, err := proof.Root(h.leaves); err == nil && t.hashes != nil && t.root == root {
+		return h, t.hashes, nil
+	}
+	s, err := l.signed(ctx)
+	if err != nil || s.Note == nil {
+		return nil, nil, cmp.Or(err, ErrNone)
+	}
+	if i, found := slices.BinarySearchFunc(s.Leaves, proof.Account{ID: id}, byID); found {
+		err = l.compare(ctx, s.Leaves[i], s.Note.Size)
+	}
+	if err = cmp.Or(err, s.fork); err != nil {
+		return nil, nil, err
+	}
+	hashes := s.Hashes
 	if s.root != nil {
-		if leaves, err = l.leaves(ctx, s.last); err != nil {
-			return err
+		if _, hashes, err = l.leaves(ctx, s.root); err != nil {
+			return nil, nil, err
 		}
 	}
-	i, found := slices.BinarySearchFunc(leaves, proof.Account{ID: id}, byID)
-	if !found {
+	t.root, t.hashes = s.last.Note.Root, hashes
+	return s.history, hashes, nil
+}
+
+// proveAccount sets the parts of a proof that lead from the root of the last checkpoint's tree to the account.
+func (l *Ledger) proveAccount(ctx context.Context, h *history, hashes []proof.Hash, id string, p *proof.Proof) error {
+	a, err := l.head(ctx, id, h.last.Begun)
+	if err != nil {
+		return err
+	}
+	if a == nil {
 		return fmt.Errorf("account %s %w", id, ErrNotInCheckpoint)
 	}
-	p.Account, p.Index = leaves[i], uint64(i)
-	hashes, _, err := proof.AccountsTree(leaves)
-	if err == nil {
-		p.Accounts, err = proof.Path(hashes, p.Index)
+	leaf, err := a.Leaf()
+	if err != nil {
+		return err
 	}
+	index := slices.Index(hashes, proof.LeafHash(leaf))
+	if index < 0 {
+		return fmt.Errorf("%w: account %s has another chain up to revision %d than in checkpoint %d", ErrChanged, id,
+			a.Revision, h.last.Note.Size)
+	}
+	p.Account, p.Index = *a, uint64(index)
+	p.Accounts, err = proof.Path(hashes, p.Index)
 	return err
 }
 

@@ -89,47 +89,45 @@ func (h *history) differs(k *proof.Kept) error {
 
 // lastKept returns the last checkpoint that is kept outside the log, or nil.
 func (l *Ledger) lastKept(ctx context.Context, s *signed) (*proof.Kept, error) {
-	type file struct {
-		name string
-		*proof.Kept
-	}
-	var found []file
-	damaged := func(name string) {
-		s.remarks += fmt.Sprintf("; %s, which was kept outside the log, is damaged or has a wrong signature", name)
-	}
+	var found []*proof.Note
 	for i := range uint64(keptFiles) {
-		kept, err := l.kept(ctx, i)
+		kept, err := l.kept(ctx, i, "")
 		switch {
 		case errors.Is(err, assets.ErrNotFound):
 		case errors.Is(err, proof.ErrDamaged), err == nil && l.wrong(s, kept.Note):
-			damaged(keptName(i))
+			s.damaged(i)
 		case err != nil:
 			return nil, err
 		default:
-			found = append(found, file{keptName(i), kept})
+			found = append(found, kept.Note)
 		}
 	}
-	slices.SortFunc(found, func(a, b file) int { return cmp.Compare(b.Note.Size, a.Note.Size) })
-	for _, f := range found {
-		whole, err := l.Keeper.Kept(ctx, f.name, 0)
-		if err != nil {
-			return nil, err
+	slices.SortFunc(found, func(a, b *proof.Note) int { return cmp.Compare(b.Size, a.Size) })
+	for _, n := range found {
+		kept, err := l.kept(ctx, n.Size, n.Text)
+		if !errors.Is(err, proof.ErrDamaged) {
+			return kept, err
 		}
-		if f.ReadLeaves(bytes.NewReader(whole)) == nil {
-			return f.Kept, nil
-		}
-		damaged(f.name)
+		s.damaged(n.Size)
 	}
 	return nil, nil
 }
 
-// kept returns the checkpoint that is kept for a size, without its leaves. Errors: of Keeper, proof.ErrDamaged.
-func (l *Ledger) kept(ctx context.Context, size uint64) (*proof.Kept, error) {
-	file, err := l.Keeper.Kept(ctx, keptName(size), keptHead)
+func (s *signed) damaged(size uint64) {
+	s.remarks += fmt.Sprintf("; %s, which was kept outside the log, is damaged or has a wrong signature", keptName(size))
+}
+
+// kept returns the checkpoint that is kept for a size, as proof.ReadKept reads it. Errors: of Keeper, proof.ErrDamaged.
+func (l *Ledger) kept(ctx context.Context, size uint64, signed string) (*proof.Kept, error) {
+	limit := int64(0)
+	if signed == "" {
+		limit = keptHead
+	}
+	file, err := l.Keeper.Kept(ctx, keptName(size), limit)
 	if err != nil {
 		return nil, err
 	}
-	return proof.ReadKept(bytes.NewReader(file))
+	return proof.ReadKept(bytes.NewReader(file), signed)
 }
 
 func keptName(size uint64) string { return fmt.Sprintf("%d.gz", size%keptFiles) }
@@ -193,7 +191,7 @@ func (s *signed) compare(ctx context.Context, l *Ledger, seen func(proof.Account
 	case err != nil:
 		return err
 	case s.root != nil:
-		_, err = l.leaves(ctx, s.root)
+		_, _, err = l.leaves(ctx, s.root)
 	}
 	return err
 }

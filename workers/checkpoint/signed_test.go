@@ -276,7 +276,7 @@ func TestMake_ManyCheckpoints_KeepsThree(t *testing.T) {
 		if errors.Is(err, assets.ErrNotFound) {
 			continue
 		}
-		sizes = append(sizes, testmust.Get(proof.ReadKept(bytes.NewReader(testmust.Get(file, err)(t))))(t).Note.Size)
+		sizes = append(sizes, testmust.Get(proof.ReadKept(bytes.NewReader(testmust.Get(file, err)(t)), ""))(t).Note.Size)
 	}
 	if slices.Sort(sizes); !slices.Equal(sizes, []uint64{3, 4, 5}) {
 		t.Errorf("checkpoints %v are kept, want 3, 4 and 5", sizes)
@@ -294,4 +294,45 @@ func (c *counting) ReadStream(ctx context.Context, stream string, from uint64, d
 		c.reads.Add(1)
 	}
 	return c.Log.ReadStream(ctx, stream, from, d, n)
+}
+
+// opened counts the files that are read.
+type opened struct {
+	checkpoint.Keeper
+	whole, heads int
+}
+
+func (o *opened) Kept(ctx context.Context, name string, limit int64) ([]byte, error) {
+	if limit == 0 {
+		o.whole++
+	} else {
+		o.heads++
+	}
+	return o.Keeper.Kept(ctx, name, limit)
+}
+
+func TestProve_KeptTree_ReadsOneFileForEachCheckpoint(t *testing.T) {
+	w, other := rewritten(t, true)
+	files := &opened{Keeper: w.maker.Keeper}
+	w.maker.Keeper, w.maker.Tree = files, &checkpoint.Tree{}
+	o := checkpoint.Options{AccountID: second, Month: november}
+	for range 3 {
+		w.check(o)
+	}
+	if files.whole != 1 {
+		t.Errorf("three proofs read %d whole files, want the newest once", files.whole)
+	}
+	other.maker.Tree = &checkpoint.Tree{}
+	other.check(o)
+	if _, err := other.prove(checkpoint.Options{AccountID: first, Month: november}); !errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), "account "+first) {
+		t.Errorf("proof of the rewritten account, by the kept tree: %v, want ErrChanged that names it", err)
+	}
+	w.make()
+	files.whole = 0
+	for range 3 {
+		w.check(o)
+	}
+	if files.whole != 1 {
+		t.Errorf("after another checkpoint, three proofs read %d whole files, want one", files.whole)
+	}
 }

@@ -161,8 +161,8 @@ func (o *Checkpoints) Problem(ctx context.Context) string {
 // from what was signed. Errors: ErrNoLedgerKey, errLostLedgerKey, checkpoint.ErrChanged, checkpoint.ErrLacks, ctx.Err().
 func (o *Checkpoints) First(ctx context.Context, maker *checkpoint.Maker) error {
 	for pause := firstCheckpointPause; ; pause = min(2*pause, lastCheckpointPause) {
-		_, err := maker.Ensure(ctx, time.Time{})
-		if err == nil {
+		made, err := maker.Ensure(ctx, time.Time{})
+		if made != nil { // if it is not kept, checkpoint.Regular tries again
 			return nil
 		}
 		until := []error{ErrNoLedgerKey, errLostLedgerKey, ErrLogChanged, ErrLacksAccounts}

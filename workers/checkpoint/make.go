@@ -55,7 +55,8 @@ func (m *Maker) Make(ctx context.Context) (*Made, error) {
 }
 
 // Ensure returns the last checkpoint. If there is none that began at a time or later, it makes one; for the zero time,
-// any checkpoint will do. A checkpoint that was interrupted is continued.
+// any checkpoint will do. A checkpoint that was interrupted is continued, and one that is not kept outside the log is kept; if
+// only that fails, the checkpoint is returned with the error.
 //
 // Errors: ErrBusy; ErrChanged, unless Accept is set; ErrLacks; eventschemas.ErrNotYet before an upgrade is finished;
 // the errors of Key, Keeper, the log and the accounts.
@@ -63,7 +64,11 @@ func (m *Maker) Ensure(ctx context.Context, since time.Time) (*Made, error) {
 	if now := m.Now().Truncate(time.Microsecond); now.Before(since) {
 		since = now
 	}
-	return m.until(ctx, func(h *history) bool { return h.last != nil && !h.last.Time.Before(since) })
+	last, err := m.until(ctx, func(h *history) bool { return h.last != nil && !h.last.Time.Before(since) })
+	if err == nil {
+		err = m.keepAgain(ctx, last)
+	}
+	return last, err
 }
 
 // until makes checkpoints until there is none that has only begun, and the history is enough.
@@ -154,22 +159,45 @@ func (m *Maker) complete(ctx context.Context, h *history, key note.Signer) error
 		return err
 	}
 	// After a crash here, the next comparison uses the one that was kept before, and the root of this one.
-	kept, file := &proof.Kept{Checkpoint: c, Leaves: leaves}, bytes.Buffer{}
+	kept := &proof.Kept{Checkpoint: c, Leaves: leaves}
 	if kept.Note, err = proof.ParseNote(text); err != nil {
 		return err
 	}
-	if err := kept.Write(&file); err != nil {
-		return err
+	if m.Accept != "" { // after an operator's decision, earlier ones must not count
+		return m.keep(ctx, kept, keptFiles)
 	}
-	for i := range uint64(keptFiles) {
-		if i > 0 && m.Accept == "" { // after an operator's decision, earlier ones must not count
-			break
-		}
-		if err := m.Keeper.Keep(ctx, keptName(kept.Note.Size+i), file.Bytes()); err != nil {
-			return fmt.Errorf("checkpoint %d is signed, but could not be kept outside the log: %w", kept.Note.Size, err)
-		}
+	return m.keep(ctx, kept, 1)
+}
+
+// keep keeps a checkpoint outside the log, as so many files.
+func (m *Maker) keep(ctx context.Context, kept *proof.Kept, files uint64) error {
+	var file bytes.Buffer
+	err := kept.Write(&file)
+	for i := uint64(0); i < files && err == nil; i++ {
+		err = m.Keeper.Keep(ctx, keptName(kept.Note.Size+i), file.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint %d is signed, but could not be kept outside the log: %w", kept.Note.Size, err)
 	}
 	return nil
+}
+
+// keepAgain keeps the last checkpoint of the log if it is not kept, after the log was compared with what was signed.
+func (m *Maker) keepAgain(ctx context.Context, last *Made) error {
+	if kept, err := m.kept(ctx, last.Note.Size, keptHead, ""); err == nil && kept.Note.Text == last.Note.Text {
+		return nil
+	}
+	if err := m.CaughtUp(ctx); err != nil {
+		return err
+	}
+	if _, err := m.Compare(ctx, true, nil); err != nil { // all but the root
+		return err
+	}
+	leaves, _, err := m.leaves(ctx, last)
+	if err != nil {
+		return err
+	}
+	return m.keep(ctx, &proof.Kept{Checkpoint: last.Checkpoint, Note: last.Note, Leaves: leaves}, 1)
 }
 
 func (m *Maker) append(ctx context.Context, stream string, revision uint64, at time.Time,
@@ -200,6 +228,7 @@ type Regular struct {
 	Registerer prometheus.Registerer
 
 	read eventlog.Position // no account has an event between the last checkpoint and this
+	kept uint64            // revision of the last checkpoint that is kept outside the log
 }
 
 // Run makes each checkpoint that is due, until ctx ends. It retries after a failure.
@@ -252,6 +281,12 @@ func (r *Regular) makeDue(ctx context.Context) (*Made, error) {
 	// none, or one was interrupted
 	if len(last) < 2 || last[0].Type != (eventschemas.LedgerCheckpointed{}).EventType() {
 		return r.Ensure(ctx, time.Time{})
+	}
+	if r.kept != last[0].Revision {
+		if _, err := r.Ensure(ctx, time.Time{}); err != nil {
+			return nil, err
+		}
+		r.kept = last[0].Revision
 	}
 	begun := last[1].Position
 	due := r.Now().Sub(last[0].OccurredAt) >= MaxAge

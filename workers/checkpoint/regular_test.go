@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -182,6 +183,57 @@ func TestRegular_KeyFails_MetricStaysBehind(t *testing.T) {
 	fails.Store(false)
 	lines.Wait(t, 1, "made a checkpoint")
 	current(start.Add(time.Hour))
+	stop()
+	testmust.Succeed(t, testwait.Receive(t, ended, "the end of Run"))
+}
+
+// full fails to keep files while it is full.
+type full struct {
+	checkpoint.Keeper
+	is atomic.Bool
+}
+
+func (f *full) Keep(ctx context.Context, name string, data []byte) error {
+	if f.is.Load() {
+		return errors.New("the disk is full")
+	}
+	return f.Keeper.Keep(ctx, name, data)
+}
+
+// A checkpoint that was signed and not kept is kept as soon as that is possible, and only then counts as made.
+func TestRegular_KeepFails_KeepsItLater(t *testing.T) {
+	w, lines, registry := newWorld(t), testwait.NewLines(), prometheus.NewRegistry()
+	w.open(november, first)
+	keeper := &full{Keeper: w.maker.Keeper}
+	keeper.is.Store(true)
+	w.maker.Keeper = keeper
+	r := &checkpoint.Regular{Maker: *w.maker, Look: time.Microsecond, Logger: lines.Logger(), Registerer: registry}
+	var later atomic.Bool
+	r.Now = func() time.Time {
+		if later.Load() {
+			return w.now.Add(time.Hour)
+		}
+		return w.now
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	current := func(want time.Time) bool {
+		return testmust.Get(registry.Gather())(t)[1].GetMetric()[0].GetGauge().GetValue() == float64(want.Unix())
+	}
+	lines.Wait(t, 1, "the disk is full")
+	later.Store(true)
+	lines.Wait(t, 3, "the disk is full")
+	if !current(w.now) {
+		t.Error("the gauge is not that of the start while the checkpoint is not kept")
+	}
+	keeper.is.Store(false)
+	if _, ok := testwait.Until(time.Minute, func() bool { return current(w.now.Add(time.Hour)) }); !ok {
+		t.Error("the gauge stays behind")
+	}
+	if text := testmust.Get(w.maker.Compare(t.Context(), false, nil))(t); !strings.Contains(text, "1 account(s) are as they were signed in checkpoint 1") {
+		t.Errorf("comparison: %q, want one with the accounts that are kept", text)
+	}
 	stop()
 	testmust.Succeed(t, testwait.Receive(t, ended, "the end of Run"))
 }

@@ -91,7 +91,7 @@ func (h *history) differs(k *proof.Kept) error {
 func (l *Ledger) lastKept(ctx context.Context, s *signed) (*proof.Kept, error) {
 	var found []*proof.Note
 	for i := range uint64(keptFiles) {
-		kept, err := l.kept(ctx, i, "")
+		kept, err := l.kept(ctx, i, keptHead, "")
 		switch {
 		case errors.Is(err, assets.ErrNotFound):
 		case errors.Is(err, proof.ErrDamaged), err == nil && l.wrong(s, kept.Note):
@@ -104,7 +104,7 @@ func (l *Ledger) lastKept(ctx context.Context, s *signed) (*proof.Kept, error) {
 	}
 	slices.SortFunc(found, func(a, b *proof.Note) int { return cmp.Compare(b.Size, a.Size) })
 	for _, n := range found {
-		kept, err := l.kept(ctx, n.Size, n.Text)
+		kept, err := l.kept(ctx, n.Size, 0, n.Text)
 		if !errors.Is(err, proof.ErrDamaged) {
 			return kept, err
 		}
@@ -118,11 +118,7 @@ func (s *signed) damaged(size uint64) {
 }
 
 // kept returns the checkpoint that is kept for a size, as proof.ReadKept reads it. Errors: of Keeper, proof.ErrDamaged.
-func (l *Ledger) kept(ctx context.Context, size uint64, signed string) (*proof.Kept, error) {
-	limit := int64(0)
-	if signed == "" {
-		limit = keptHead
-	}
+func (l *Ledger) kept(ctx context.Context, size uint64, limit int64, signed string) (*proof.Kept, error) {
 	file, err := l.Keeper.Kept(ctx, keptName(size), limit)
 	if err != nil {
 		return nil, err
@@ -230,9 +226,9 @@ func (m *Maker) accept(ctx context.Context, s *signed, leaves int, before eventl
 	if err != nil {
 		return err
 	}
-	next := uint64(0)
-	if len(last) > 0 {
-		next = last[0].Revision + 1
+	next := uint64(len(last))
+	if next > 0 {
+		next += last[0].Revision
 	}
 	return m.append(ctx, eventschemas.LogStream, next, m.Now(), eventschemas.LossAccepted{
 		Head: uint64(end.Position), LastEventID: end.ID.String(), Reason: m.Accept,

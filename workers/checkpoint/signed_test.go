@@ -181,6 +181,7 @@ func TestMake_ReadModelLacksAnAccount_CannotBeAccepted(t *testing.T) {
 func TestMake_ChangeIsAccepted_LeavesAnEventAndGoesOn(t *testing.T) {
 	for _, checkpoints := range []bool{true, false} {
 		w, other := rewritten(t, checkpoints)
+		old := testmust.Get(w.maker.Ensure(t.Context(), time.Time{}))(t)
 		other.refuses(first)
 		before := testmust.Get(other.log.Head(t.Context()))(t)
 		other.maker.Accept = "the grant was corrected by hand"
@@ -191,7 +192,6 @@ func TestMake_ChangeIsAccepted_LeavesAnEventAndGoesOn(t *testing.T) {
 			t.Fatalf("%d events on the stream log, want one", len(page))
 		}
 		accepted := testmust.Get(eventschemas.Decode(page[0].Type, page[0].SchemaVersion, page[0].Data))(t).(eventschemas.LossAccepted)
-		old := testmust.Get(w.maker.Ensure(t.Context(), time.Time{}))(t)
 		if accepted.Reason != "the grant was corrected by hand" || accepted.Head != uint64(before) || len(accepted.Witnesses) != 1 || !strings.Contains(accepted.Witnesses[0].Detail, fmt.Sprintf("%x", old.Note.Root)) {
 			t.Errorf("the event is %+v, want the reason and the root of checkpoint 4", accepted)
 		}
@@ -334,5 +334,22 @@ func TestProve_KeptTree_ReadsOneFileForEachCheckpoint(t *testing.T) {
 	}
 	if files.whole != 1 {
 		t.Errorf("after another checkpoint, three proofs read %d whole files, want one", files.whole)
+	}
+}
+
+// After an upgrade, a restore or a migration no checkpoint is kept.
+func TestEnsure_LastCheckpointIsNotKept_KeepsItAgain(t *testing.T) {
+	w, other := rewritten(t, true)
+	w.maker.Keeper = newKeeper(t)
+	made := testmust.Get(w.maker.Ensure(t.Context(), time.Time{}))(t)
+	if text := testmust.Get(w.maker.Compare(t.Context(), false, nil))(t); made.Note.Size != 4 || !strings.Contains(text, "2 account(s) are as they were signed in checkpoint 4") {
+		t.Errorf("comparison after checkpoint %d: %q", made.Note.Size, text)
+	}
+	other.maker.Keeper = newKeeper(t)
+	if _, err := other.maker.Ensure(t.Context(), time.Time{}); !errors.Is(err, checkpoint.ErrChanged) {
+		t.Errorf("the log was rewritten: %v, want ErrChanged", err)
+	}
+	if _, err := other.maker.Keeper.Kept(t.Context(), "1.gz", 0); !errors.Is(err, assets.ErrNotFound) {
+		t.Errorf("the rewritten log is kept: %v", err)
 	}
 }

@@ -148,7 +148,7 @@ func (v *ledgerAudit) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	signed, err := v.Ledger.Compare(ctx, false, p.saw)
+	signed, err := v.Ledger.Compare(ctx, true, p.saw)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

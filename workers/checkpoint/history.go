@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"sort"
 	"sync"
 	"time"
 
@@ -87,18 +88,13 @@ func (h *history) apply(rec *eventlog.Recorded) error {
 // storedNote returns the signed note of the checkpoint with which the log has a size.
 func storedNote(ctx context.Context, log eventlog.Log, size uint64) (*proof.Note, error) {
 	// see eventschemas.CheckpointSize
-	page, err := log.ReadStream(ctx, eventschemas.CheckpointsStream, 2*size-1, eventlog.Forward, 1)
+	rec, _, err := eventlog.Probe(log).At(ctx, eventschemas.CheckpointsStream, 2*size-1)
 	if err != nil {
 		return nil, err
 	}
-	for i := range page {
-		body, err := eventschemas.Decode(page[i].Type, page[i].SchemaVersion, page[i].Data)
-		if err != nil {
-			return nil, err
-		}
-		if ev, ok := body.(eventschemas.LedgerCheckpointed); ok {
-			return proof.ParseNote(ev.Note)
-		}
+	body, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+	if ev, ok := body.(eventschemas.LedgerCheckpointed); ok && err == nil {
+		return proof.ParseNote(ev.Note)
 	}
 	return nil, fmt.Errorf("checkpoint %d is not in its place: %w", size, eventlog.ErrCorrupt)
 }
@@ -207,26 +203,25 @@ func (l *Ledger) head(ctx context.Context, id string, before eventlog.Position) 
 	if rec.Position < before {
 		return leaf(id, rec)
 	}
-	// The revisions below first precede the position, and those from end on do not.
-	var found *proof.Account
-	for first, end := uint64(0), rec.Revision; first < end; {
-		middle := first + (end-first)/2
-		if rec, err = l.event(ctx, id, middle); err != nil {
-			return nil, err
+	var found *eventlog.Recorded
+	sort.Search(int(rec.Revision), func(i int) bool { // of the revisions before it, the first that is not before the position
+		if err != nil {
+			return true
 		}
-		switch {
-		case rec == nil || rec.Revision != middle:
-			return nil, fmt.Errorf("revision %d of %s is missing: %w", middle, account.Stream(id), eventlog.ErrCorrupt)
-		case rec.Position >= before:
-			end = middle
-			continue
+		at, failed := l.event(ctx, id, uint64(i))
+		if err = failed; err == nil && (at == nil || at.Revision != uint64(i)) {
+			err = fmt.Errorf("revision %d of %s is missing: %w", i, account.Stream(id), eventlog.ErrCorrupt)
 		}
-		if found, err = leaf(id, rec); err != nil {
-			return nil, err
+		if err != nil || at.Position >= before {
+			return true
 		}
-		first = middle + 1
+		found = at
+		return false
+	})
+	if err != nil || found == nil {
+		return nil, err
 	}
-	return found, nil
+	return leaf(id, found)
 }
 
 // event returns an account's event with a revision, which may be eventlog.End, or nil if there is none.

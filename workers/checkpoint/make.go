@@ -190,7 +190,7 @@ func (m *Maker) keepAgain(ctx context.Context, last *Made) error {
 	if err := m.CaughtUp(ctx); err != nil {
 		return err
 	}
-	if _, err := m.Compare(ctx, true, nil); err != nil { // all but the root
+	if _, err := m.Compare(ctx, false, nil); err != nil { // leaves compares the root
 		return err
 	}
 	leaves, _, err := m.leaves(ctx, last)

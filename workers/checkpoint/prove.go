@@ -62,7 +62,24 @@ func (l *Ledger) Prove(ctx context.Context, o Options, w io.Writer) error {
 			return err
 		}
 	}
-	if err := l.proveAccount(ctx, h, hashes, o.AccountID, p); err != nil {
+	a, err := l.head(ctx, o.AccountID, h.last.Begun)
+	if err != nil {
+		return err
+	}
+	if a == nil {
+		return fmt.Errorf("account %s %w", o.AccountID, ErrNotInCheckpoint)
+	}
+	own, _, err := proof.AccountsTree([]proof.Account{*a})
+	if err != nil {
+		return err
+	}
+	index := slices.Index(hashes, own[0])
+	if index < 0 {
+		return fmt.Errorf("%w: account %s has another chain up to revision %d than in checkpoint %d", ErrChanged, a.ID,
+			a.Revision, h.last.Note.Size)
+	}
+	p.Account, p.Index = *a, uint64(index)
+	if p.Accounts, err = proof.Path(hashes, p.Index); err != nil {
 		return err
 	}
 	if o.MaxEvents > 0 && p.Account.Revision >= o.MaxEvents {
@@ -120,29 +137,6 @@ func (l *Ledger) tree(ctx context.Context, id string) (*history, []proof.Hash, e
 	}
 	t.root, t.hashes = s.last.Note.Root, hashes
 	return s.history, hashes, nil
-}
-
-// proveAccount sets the parts of a proof that lead from the root of the last checkpoint's tree to the account.
-func (l *Ledger) proveAccount(ctx context.Context, h *history, hashes []proof.Hash, id string, p *proof.Proof) error {
-	a, err := l.head(ctx, id, h.last.Begun)
-	if err != nil {
-		return err
-	}
-	if a == nil {
-		return fmt.Errorf("account %s %w", id, ErrNotInCheckpoint)
-	}
-	leaf, err := a.Leaf()
-	if err != nil {
-		return err
-	}
-	index := slices.Index(hashes, proof.LeafHash(leaf))
-	if index < 0 {
-		return fmt.Errorf("%w: account %s has another chain up to revision %d than in checkpoint %d", ErrChanged, id,
-			a.Revision, h.last.Note.Size)
-	}
-	p.Account, p.Index = *a, uint64(index)
-	p.Accounts, err = proof.Path(hashes, p.Index)
-	return err
 }
 
 // checkMonth returns an error if the account has no statement of the month at a time.

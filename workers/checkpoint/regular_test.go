@@ -231,7 +231,7 @@ func TestRegular_KeepFails_KeepsItLater(t *testing.T) {
 	if _, ok := testwait.Until(time.Minute, func() bool { return current(w.now.Add(time.Hour)) }); !ok {
 		t.Error("the gauge stays behind")
 	}
-	if text := testmust.Get(w.maker.Compare(t.Context(), false, nil))(t); !strings.Contains(text, "1 account(s) are as they were signed in checkpoint 1") {
+	if text := testmust.Get(w.maker.Compare(t.Context(), true, nil))(t); !strings.Contains(text, "1 account(s) are as they were signed in checkpoint 1") {
 		t.Errorf("comparison: %q, want one with the accounts that are kept", text)
 	}
 	stop()

@@ -142,30 +142,33 @@ func (l *Ledger) wrong(s *signed, n *proof.Note) bool {
 	return err != nil
 }
 
-// Compare compares the log with what was signed last, and says in a sentence what it compared. If it is quick, it does so
-// for quickTime at most, and leaves out the root. Accounts that were seen as they were signed are not read. Errors: ErrChanged, ErrLacks, those of the log, Keeper and the accounts.
-func (l *Ledger) Compare(ctx context.Context, quick bool, seen func(proof.Account) bool) (string, error) {
+// Quick compares as Compare does without the root, for quickTime at most.
+func (l *Ledger) Quick(ctx context.Context) (string, error) {
+	limited, cancel := context.WithTimeout(ctx, quickTime)
+	defer cancel()
+	text, err := l.Compare(limited, false, nil)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Sprintf("not all accounts were compared in %s; `letterhead ledger verify` does that", quickTime), nil
+	}
+	return text, err
+}
+
+// Compare compares the log with what was signed last, with its root if only that is left, and says in a sentence what it
+// compared. Accounts that were seen as they were signed are not read. Errors: ErrChanged, ErrLacks, those of the log, Keeper
+// and the accounts.
+func (l *Ledger) Compare(ctx context.Context, root bool, seen func(proof.Account) bool) (string, error) {
 	s, err := l.signed(ctx)
 	if err != nil || s.Note == nil {
 		return "no checkpoint was signed", err
 	}
 	text := fmt.Sprintf("%d account(s) are as they were signed in checkpoint %d", len(s.Leaves), s.Note.Size)
-	if s.root != nil {
+	switch {
+	case s.root != nil && !root:
+		text, s.root = "the accounts of the last checkpoint are not kept; `letterhead ledger verify` compares its root", nil
+	case s.root != nil:
 		text += fmt.Sprintf("; only the root of checkpoint %d was compared, because its accounts are not kept", s.root.Note.Size)
 	}
-	limited := ctx
-	if quick {
-		if s.root != nil {
-			text, s.root = "the accounts of the last checkpoint are not kept; `letterhead ledger verify` compares its root", nil
-		}
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, quickTime)
-		defer cancel()
-	}
-	err = s.compare(limited, l, seen)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fmt.Sprintf("not all accounts were compared in %s; `letterhead ledger verify` does that", quickTime), nil
-	}
+	err = s.compare(ctx, l, seen)
 	return text + s.remarks, err
 }
 

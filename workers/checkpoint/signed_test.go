@@ -54,7 +54,7 @@ func rewritten(t *testing.T, checkpoints bool) (w, other *world) {
 // refuses fails unless nothing is signed, with an error that has these words.
 func (w *world) refuses(words ...string) {
 	w.Helper()
-	_, compared := w.maker.Compare(w.Context(), false, nil)
+	_, compared := w.maker.Compare(w.Context(), true, nil)
 	_, made := w.maker.Make(w.Context())
 	_, ensured := w.maker.Ensure(w.Context(), w.now)
 	for what, err := range map[string]error{"comparison": compared, "checkpoint": made, "checkpoint since now": ensured} {
@@ -75,7 +75,7 @@ func TestMake_InsiderRewroteAnAccount_NamesItAndSignsNothing(t *testing.T) {
 		t.Run(fmt.Sprintf("checkpoints are left: %t", checkpoints), func(t *testing.T) {
 			_, w := rewritten(t, checkpoints)
 			w.refuses("account "+first, "revision 1", "checkpoint 4")
-			if _, err := w.maker.Compare(t.Context(), true, nil); !errors.Is(err, checkpoint.ErrChanged) {
+			if _, err := w.maker.Quick(t.Context()); !errors.Is(err, checkpoint.ErrChanged) {
 				t.Errorf("quick comparison: %v, want ErrChanged", err)
 			}
 			if _, err := w.prove(checkpoint.Options{AccountID: first, Month: november}); !errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), first) {
@@ -121,12 +121,12 @@ func TestMake_KeptAccountsAreLost_ComparesTheRoot(t *testing.T) {
 			change(other)
 			other.refuses("checkpoint 4")
 			change(w)
-			text := testmust.Get(w.maker.Compare(t.Context(), false, nil))(t)
+			text := testmust.Get(w.maker.Compare(t.Context(), true, nil))(t)
 			if !strings.Contains(text, "only the root of checkpoint 4 was compared") || name != "missing" && !strings.Contains(text, "damaged") {
 				t.Errorf("comparison of an unchanged log: %q, want that only the root was compared", text)
 			}
 			w.make()
-			if text := testmust.Get(w.maker.Compare(t.Context(), false, nil))(t); !strings.Contains(text, "2 account(s) are as they were signed in checkpoint 5") {
+			if text := testmust.Get(w.maker.Compare(t.Context(), true, nil))(t); !strings.Contains(text, "2 account(s) are as they were signed in checkpoint 5") {
 				t.Errorf("after the next checkpoint: %q", text)
 			}
 		})
@@ -195,7 +195,7 @@ func TestMake_ChangeIsAccepted_LeavesAnEventAndGoesOn(t *testing.T) {
 		if accepted.Reason != "the grant was corrected by hand" || accepted.Head != uint64(before) || len(accepted.Witnesses) != 1 || !strings.Contains(accepted.Witnesses[0].Detail, fmt.Sprintf("%x", old.Note.Root)) {
 			t.Errorf("the event is %+v, want the reason and the root of checkpoint 4", accepted)
 		}
-		if text := testmust.Get(other.maker.Compare(t.Context(), false, nil))(t); !strings.Contains(text, fmt.Sprintf("in checkpoint %d", made.Note.Size)) {
+		if text := testmust.Get(other.maker.Compare(t.Context(), true, nil))(t); !strings.Contains(text, fmt.Sprintf("in checkpoint %d", made.Note.Size)) {
 			t.Errorf("comparison: %q", text)
 		}
 		for range 4 {
@@ -218,11 +218,11 @@ func TestMake_NothingChanged_IsNoAlarm(t *testing.T) {
 	}
 	w.maker.Accounts = all
 	w.private = testmust.Get(proof.NewKey(origin))(t) // keys are those of w.private
-	if text := testmust.Get(w.maker.Compare(t.Context(), false, nil))(t); !strings.Contains(text, "was not checked: the checkpoint is signed by a key that was not given") {
+	if text := testmust.Get(w.maker.Compare(t.Context(), true, nil))(t); !strings.Contains(text, "was not checked: the checkpoint is signed by a key that was not given") {
 		t.Errorf("with another key: %q", text)
 	}
 	w.maker.Keys = func() (note.Verifiers, error) { return nil, errors.New("ledger.pub is a folder") }
-	if text := testmust.Get(w.maker.Compare(t.Context(), false, nil))(t); !strings.Contains(text, "ledger.pub is a folder") {
+	if text := testmust.Get(w.maker.Compare(t.Context(), true, nil))(t); !strings.Contains(text, "ledger.pub is a folder") {
 		t.Errorf("without keys: %q", text)
 	}
 	w.append(november, first, charged("c"))
@@ -342,7 +342,7 @@ func TestEnsure_LastCheckpointIsNotKept_KeepsItAgain(t *testing.T) {
 	w, other := rewritten(t, true)
 	w.maker.Keeper = newKeeper(t)
 	made := testmust.Get(w.maker.Ensure(t.Context(), time.Time{}))(t)
-	if text := testmust.Get(w.maker.Compare(t.Context(), false, nil))(t); made.Note.Size != 4 || !strings.Contains(text, "2 account(s) are as they were signed in checkpoint 4") {
+	if text := testmust.Get(w.maker.Compare(t.Context(), true, nil))(t); made.Note.Size != 4 || !strings.Contains(text, "2 account(s) are as they were signed in checkpoint 4") {
 		t.Errorf("comparison after checkpoint %d: %q", made.Note.Size, text)
 	}
 	other.maker.Keeper = newKeeper(t)
@@ -351,5 +351,26 @@ func TestEnsure_LastCheckpointIsNotKept_KeepsItAgain(t *testing.T) {
 	}
 	if _, err := other.maker.Keeper.Kept(t.Context(), "1.gz", 0); !errors.Is(err, assets.ErrNotFound) {
 		t.Errorf("the rewritten log is kept: %v", err)
+	}
+}
+
+// silent never answers.
+type silent struct{ checkpoint.Keeper }
+
+func (silent) Kept(ctx context.Context, name string, limit int64) ([]byte, error) {
+	deadline, _ := ctx.Deadline()
+	if deadline.IsZero() {
+		return nil, errors.New("no deadline")
+	}
+	return nil, fmt.Errorf("read %s: %w", name, context.DeadlineExceeded)
+}
+
+func TestQuick_KeeperIsSilent_Ends(t *testing.T) {
+	w := newWorld(t)
+	w.open(november, first)
+	w.make()
+	w.maker.Keeper = silent{}
+	if text, err := w.maker.Quick(t.Context()); err != nil || !strings.Contains(text, "not all accounts were compared") {
+		t.Errorf("quick comparison: %q, %v", text, err)
 	}
 }

@@ -161,6 +161,10 @@ func TestCheckpoints_LogIsNotTheOneThatWasSigned_NothingIsSigned(t *testing.T) {
 	s.post(path, "").rejected(http.StatusConflict, "it lacks checkpoint 2 of")
 	s.post(path, `{"accept_changes":"repaired","since":"2026"}`).rejected(http.StatusBadRequest, "Give one of the fields")
 	s.send(request{method: "POST", path: path, body: `{"accept_changes":"repaired"}`, key: "accept", token: s.tok[operator.Finance]}).rejected(http.StatusForbidden, "scope admin")
+	for _, reason := range []string{" ", `a\u0007b`, `a\u202eb`, strings.Repeat("a", 300)} {
+		s.post(path, `{"accept_changes":"`+reason+`"}`).rejected(http.StatusBadRequest, "accept_changes")
+	}
+	s.post(path, `{"accept_changes":"asked by jo@example.com"}`).rejected(http.StatusBadRequest, "e-mail address")
 	s.post(path, `{"accept_changes":"repaired"}`).want(http.StatusOK, nil)
 	if s.get("/admin/health").want(http.StatusOK, &health); strings.Contains(strings.Join(health.Problems, "\n"), "began at") {
 		t.Errorf("health: %+v, want no problem", health)

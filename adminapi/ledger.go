@@ -11,9 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/commands"
 	"letterhead/domain/books"
 	"letterhead/domain/proof"
 	"letterhead/domain/statement"
+	"letterhead/domain/text"
 	"letterhead/internal/web"
 	"letterhead/operations"
 	"letterhead/projections/checkpoints"
@@ -191,28 +193,33 @@ func (x *exchange) makeCheckpoint() error {
 		return invalid("Give one of the fields since and accept_changes.")
 	case in.AcceptChanges != "" && !allows(x.token.Scope, everything):
 		return newProblem(http.StatusForbidden, "forbidden", "accept_changes needs a token with the scope admin.", nil)
-	}
-	var since time.Time
-	if in.Since == "" {
-		if err := x.needsKey(", or the field since in the body"); err != nil {
+	case in.AcceptChanges != "":
+		if err := cmp.Or(commands.CheckName("accept_changes", in.AcceptChanges),
+			text.CheckKept("accept_changes", in.AcceptChanges)); err != nil {
 			return err
 		}
-	} else {
-		var err error
-		if since, _, err = books.ParseSpan(in.Since); err != nil {
-			return invalid("The field since: %s.", err)
-		}
+	}
+	var since time.Time
+	var err error
+	if in.Since == "" {
+		err = x.needsKey(", or the field since in the body")
+	} else if since, _, err = books.ParseSpan(in.Since); err != nil {
+		err = invalid("The field since: %s.", err)
+	}
+	if err != nil {
+		return err
 	}
 	end, err := x.startReport()
 	if err != nil {
 		return err
 	}
 	defer end()
-	made, err := x.api.Operations.Checkpoints.Make(x.ctx, x.by(), since, in.AcceptChanges)
+	made, err := x.api.Operations.Checkpoints.Make(x.ctx, x.by(), since, strings.TrimSpace(in.AcceptChanges))
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, made.Object())
+	return x.answer(http.StatusOK, map[string]any{
+		"checkpoint": operations.CheckpointObject(made.Note, made.Checkpoint), "note": made.Note.Text})
 }
 
 func (x *exchange) listCheckpoints() error {

@@ -18,6 +18,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/proof"
 	"letterhead/eventschemas"
+	"letterhead/internal/assets"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/accounts"
@@ -150,8 +151,8 @@ func (v *ledgerAudit) all(ctx context.Context) error {
 	}
 	signed, err := v.Ledger.Compare(ctx, true, p.saw)
 	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
+	case ctx.Err() != nil, errors.Is(err, assets.ErrUnavailable): // this is no fault of the ledger
+		return err
 	case errors.Is(err, checkpoint.ErrLacks): // the log has these accounts: the pass complains unless they may still be folded
 		signed = fmt.Sprintf("the root of the last checkpoint was not compared: %v", err)
 	case err != nil:

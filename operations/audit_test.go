@@ -255,3 +255,18 @@ func TestAudit_DeletedStream_IsFound(t *testing.T) {
 		}
 	})
 }
+
+// away is a store that cannot be reached.
+type away struct{ checkpoint.Keeper }
+
+func (away) Kept(context.Context, string, int64) ([]byte, error) {
+	return nil, assets.ErrUnavailable
+}
+
+func TestAudit_KeptCheckpointsCannotBeReached_IsNoFaultOfTheLedger(t *testing.T) {
+	w := openAudited(t, projectionstest.Open(t))
+	w.audits.Ledger.Keeper = away{}
+	if found, err := w.audits.Audit(t.Context(), "", func(backup.Progress) {}); !errors.Is(err, assets.ErrUnavailable) {
+		t.Errorf("%d faults, %v; want the error of the store", found.Broken, err)
+	}
+}

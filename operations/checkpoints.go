@@ -48,21 +48,10 @@ var (
 	ErrLacksAccounts = checkpoint.ErrLacks
 )
 
-// Checkpoint is a checkpoint of the ledger.
-type Checkpoint struct {
-	proof.Checkpoint
-	Note *proof.Note // signed
-}
-
 // CheckpointObject returns a checkpoint for JSON.
 func CheckpointObject(n *proof.Note, c proof.Checkpoint) map[string]any {
 	return map[string]any{"origin": n.Origin, "size": n.Size, "root": fmt.Sprintf("%x", n.Root), "time": c.Time,
 		"position": c.Position, "accounts": c.Accounts, "accounts_root": fmt.Sprintf("%x", c.Root)}
-}
-
-// Object returns a checkpoint and its signed text for JSON.
-func (c *Checkpoint) Object() map[string]any {
-	return map[string]any{"checkpoint": CheckpointObject(c.Note, c.Checkpoint), "note": c.Note.Text}
 }
 
 // Checkpoints are the use cases of checkpoints of the ledger and of proofs by them.
@@ -113,26 +102,21 @@ func (o *Checkpoints) Prove(ctx context.Context, accountID string, month time.Ti
 // Make makes a checkpoint, unless since is not zero and there is one from that time on. accept is why the operator accepts
 // that the log differs from what was signed, or "". It returns ErrNoCheckpoint if there is no key to sign it, and otherwise
 // the errors of checkpoint.Maker, with commands.ErrBusy.
-func (o *Checkpoints) Make(ctx context.Context, by commands.Request, since time.Time, accept string) (Checkpoint, error) {
+func (o *Checkpoints) Make(ctx context.Context, by commands.Request, since time.Time, accept string) (made *checkpoint.Made, err error) {
 	maker := o.Maker(eventlog.Metadata{RequestID: by.ID, Actor: by.Actor})
 	maker.Accept = accept
-	var made *checkpoint.Made
-	var err error
 	if since.IsZero() {
 		made, err = maker.Make(ctx)
 	} else {
 		made, err = maker.Ensure(ctx, since)
 	}
 	switch {
-	case err == nil:
-		return Checkpoint{Checkpoint: made.Checkpoint, Note: made.Note}, nil
 	case errors.Is(err, checkpoint.ErrBusy):
-		return Checkpoint{}, fmt.Errorf("%w: %w", commands.ErrBusy, err)
-	}
-	if slices.ContainsFunc(keyFaults, func(known error) bool { return errors.Is(err, known) }) {
+		err = fmt.Errorf("%w: %w", commands.ErrBusy, err)
+	case slices.ContainsFunc(keyFaults, func(known error) bool { return errors.Is(err, known) }):
 		err = fmt.Errorf("%w: %w", ErrNoCheckpoint, err)
 	}
-	return Checkpoint{}, err
+	return made, err
 }
 
 // Maker returns what makes checkpoints with metadata.

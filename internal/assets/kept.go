@@ -33,8 +33,7 @@ func (s *Store) Keep(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// Kept returns the first bytes of a file of Keep, at most as many as limit, or the whole file if it is 0. Errors:
-// ErrNotFound, ErrUnavailable.
+// Kept returns a file of Keep, or its beginning up to a limit that is not 0. Errors: ErrNotFound, ErrUnavailable.
 func (s *Store) Kept(ctx context.Context, name string, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, keptTimeout)
 	defer cancel()

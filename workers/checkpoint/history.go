@@ -102,10 +102,7 @@ func storedNote(ctx context.Context, log eventlog.Log, size uint64) (*proof.Note
 // Origin returns the name of the log of checkpoints, which is empty before the first one.
 func (l *Ledger) Origin(ctx context.Context) (string, error) {
 	h, err := readHistory(ctx, l.Log)
-	if err != nil {
-		return "", err
-	}
-	return h.origin(), nil
+	return h.origin(), err
 }
 
 func (h *history) add(ev eventschemas.LedgerCheckpointed, at time.Time) error {
@@ -273,8 +270,7 @@ func (l *Ledger) leaves(ctx context.Context, last *Made) ([]proof.Account, []pro
 	return leaves, hashes, err
 }
 
-// opened returns the number of accounts that the log has before a position. It reads the log and not the read model, which
-// is derived from a log that may have been changed.
+// opened returns the number of accounts before a position, as the log has them: the read model can lack some.
 func (l *Ledger) opened(ctx context.Context, before eventlog.Position) (n uint64, err error) {
 	filter := eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix},
 		EventTypes: []string{eventschemas.AccountOpened{}.EventType()}}

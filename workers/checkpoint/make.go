@@ -187,10 +187,11 @@ func (m *Maker) keepAgain(ctx context.Context, last *Made) error {
 	if kept, err := m.kept(ctx, last.Note.Size, keptHead, ""); err == nil && kept.Note.Text == last.Note.Text {
 		return nil
 	}
-	if err := m.CaughtUp(ctx); err != nil {
-		return err
+	err := m.CaughtUp(ctx)
+	if err == nil {
+		_, err = m.Compare(ctx, false, nil) // leaves compares the root
 	}
-	if _, err := m.Compare(ctx, false, nil); err != nil { // leaves compares the root
+	if err != nil {
 		return err
 	}
 	leaves, _, err := m.leaves(ctx, last)

@@ -39,8 +39,7 @@ type Options struct {
 	MaxEvents uint64      // of the account; 0 for any number
 }
 
-// Prove writes a proof of an account's month at the last checkpoint. It has some 250 bytes in memory for each account,
-// unless Tree has the checkpoint.
+// Prove writes a proof of an account's month at the last checkpoint. It needs some 250 bytes for each account, 32 later.
 //
 // Errors before it writes: ErrNone, ErrNotInCheckpoint, ErrTooManyEvents, ErrChanged, ErrOtherLog,
 // statement.ErrNotBegun, statement.ErrNoEvents; later ones: *streamwriter.ChainError, and the errors of w. Errors of
@@ -106,8 +105,7 @@ func (h *history) consistency(since *proof.Note) ([]proof.Hash, error) {
 	return nil, fmt.Errorf("checkpoint %d of %s %w", since.Size, since.Origin, ErrOtherLog)
 }
 
-// tree returns the checkpoints, and the hashes of the leaves of the last one, of Tree or compared with what was signed. For
-// an account that was signed, it then also compares its chain.
+// tree returns the checkpoints and the hashes of the last one's leaves: of Tree, or after an account was compared.
 func (l *Ledger) tree(ctx context.Context, id string) (*history, []proof.Hash, error) {
 	t := cmp.Or(l.Tree, &Tree{})
 	t.mu.Lock()

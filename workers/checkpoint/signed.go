@@ -168,8 +168,7 @@ func (l *Ledger) Compare(ctx context.Context, root bool, seen func(proof.Account
 	case s.root != nil:
 		text += fmt.Sprintf("; only the root of checkpoint %d was compared, because its accounts are not kept", s.root.Note.Size)
 	}
-	err = s.compare(ctx, l, seen)
-	return text + s.remarks, err
+	return text + s.remarks, s.compare(ctx, l, seen)
 }
 
 // compare compares the log with what was signed, except the accounts that were seen.
@@ -212,8 +211,7 @@ func (l *Ledger) compare(ctx context.Context, signed proof.Account, size uint64)
 		signed.ID, signed.Revision, size)
 }
 
-// accept records that an operator accepts an ErrChanged, and then returns nil. There must be a leaf for each account before
-// the position.
+// accept records that an operator accepts an ErrChanged, unless there are fewer leaves than accounts before the position.
 func (m *Maker) accept(ctx context.Context, s *signed, leaves int, before eventlog.Position, why error) error {
 	if m.Accept == "" || !errors.Is(why, ErrChanged) {
 		return why

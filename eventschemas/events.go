@@ -253,8 +253,8 @@ type (
 const LogStream = "log"
 
 type (
-	// LossAccepted records that an operator accepted the loss of events at the end of the log. It is
-	// the first event after the loss.
+	// LossAccepted records that an operator accepted the loss of events at the end of the log, as the first event
+	// after the loss, or that the log differs from a signed checkpoint.
 	LossAccepted struct {
 		Head        uint64        `json:"head"`          // position of the last event that the log held
 		LastEventID string        `json:"last_event_id"` // of that event; empty when the log held none

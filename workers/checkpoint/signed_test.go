@@ -263,7 +263,6 @@ func TestMake_ManyAccounts_ReadsLittle(t *testing.T) {
 	}
 }
 
-// slots are the files that are kept.
 func TestMake_ManyCheckpoints_KeepsThree(t *testing.T) {
 	w := newWorld(t)
 	w.open(november, first)

@@ -126,7 +126,7 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 		switch {
 		case a.status < 400 || a.status == http.StatusNotFound: // no such brand or file
 		case a.status == http.StatusBadRequest && domain && (row.Code == "invalid_domain" || r.method == http.MethodHead): // a text without a domain
-		case a.status == http.StatusBadRequest && ofLogos(r.o) && !r.namesDomain():
+		case a.status == http.StatusBadRequest && ofLogos(r.o) && (!r.namesDomain() || r.excludesScheme()):
 		default:
 			wrong("the document allows it")
 		}

@@ -28,6 +28,18 @@ func (r *derived) namesDomain() bool {
 	return err == nil
 }
 
+// excludesScheme reports whether a request for a logo has scheme=auto beside a parameter that it excludes, which no
+// schema can express: see the description of scheme.
+func (r *derived) excludesScheme() bool {
+	target, err := url.Parse(r.target())
+	if err != nil || !target.Query().Has("scheme") {
+		return false
+	}
+	query := target.Query()
+	return query.Has("theme") || query.Has("format") && query.Get("format") != "svg" ||
+		query.Has("background") && !strings.HasPrefix(query.Get("background"), "auto-")
+}
+
 // drawnLogo is a stored logo for tests: a vector.
 const drawnLogo = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 32"><path d="M0 0h64v32H0z" fill="#0b57d0"/></svg>`
 

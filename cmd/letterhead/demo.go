@@ -25,9 +25,10 @@ import (
 	"letterhead/workers/generate"
 )
 
-// demoNames are the holders of the demonstration's accounts, in no order. The companies are invented.
-var demoNames = []string{"Harbor & Vine", "Northwind Atlas", "Quillon Press", "Brightmoor Energy", "Tallow Street Foods",
-	"Ferrous Labs", "Aster & Pine", "Lumen Ferry", "Copperline Rail", "Juniper Ledger", "Saltmarsh Studio", "Oakhill Robotics"}
+// demoNames are the holders of the demonstration's accounts. The companies are invented. Closed accounts have no name,
+// so the last ones may not be used.
+var demoNames = []string{"Harbor & Vine", "Northwind Atlas", "Aster & Pine", "Quillon Press", "Brightmoor Energy",
+	"Tallow Street Foods", "Ferrous Labs", "Lumen Ferry", "Copperline Rail", "Juniper Ledger", "Saltmarsh Studio", "Oakhill Robotics"}
 
 // demoBrands are looked up most often in the demonstration, followed by all others of the starter index.
 var demoBrands = []string{"github.com", "figma.com", "spotify.com", "stripe.com", "airbnb.com", "netflix.com"}
@@ -105,11 +106,11 @@ func greetDemo(ctx context.Context, e *environment, n *node.Node) error {
 	}
 	var names []accountnames.Entry
 	var busiest accounts.Account
-	for i, a := range all {
+	for _, a := range all {
 		if a.Status == account.Closed {
 			continue // its names are erased
 		}
-		names = append(names, accountnames.Entry{ID: a.Holder, Name: demoNames[i]})
+		names = append(names, accountnames.Entry{ID: a.Holder, Name: demoNames[len(names)]})
 		if a.Revision > busiest.Revision {
 			busiest = a
 		}

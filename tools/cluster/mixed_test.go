@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -101,7 +102,13 @@ func TestMixedRequests_UnderFaults_EndExact(t *testing.T) {
 		})
 	}
 	load.Go(func() {
-		defer faulted.Store(true)
+		var last string // unserved probe
+		defer func() {
+			if t.Failed() {
+				t.Logf("the last request that was not served: %s", last)
+			}
+			faulted.Store(true)
+		}()
 		for i := range *mixedFaults {
 			at := int64(*mixedRequests) * int64(i+1) / int64(*mixedFaults+1)
 			until(t, 20*time.Minute, "the load continues", func() bool { return m.sent.Load() >= at || t.Failed() })
@@ -121,6 +128,7 @@ func TestMixedRequests_UnderFaults_EndExact(t *testing.T) {
 					probed.lookup(known, err)
 					found, searchErr := n.get("/v1/search?q=github", probe.secret)
 					if errors.Join(err, searchErr) != nil || known.status != http.StatusOK || found.status != http.StatusOK {
+						last = fmt.Sprintf("look-up %s, search %s: %s %v", known, found, found.body, errors.Join(err, searchErr))
 						return false
 					}
 				}

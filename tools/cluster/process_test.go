@@ -162,7 +162,7 @@ func (p *process) output(after int64) string {
 	}
 	var kept strings.Builder
 	for line := range strings.Lines(string(text[min(after, int64(len(text))):])) {
-		if !strings.Contains(line, " msg=request ") {
+		if !strings.Contains(line, " msg=request ") && !strings.Contains(line, ` msg="admin request" `) {
 			kept.WriteString(line)
 		}
 	}

@@ -168,7 +168,7 @@ func renderDocuments(f frame, userAgent string) (documents, error) {
 		d.pages[path], err = p, errors.Join(err, failed)
 	}
 	add("/bot", "bot", "our crawler", openapi.Tag{})
-	add("/docs/errors", "errors", "errors", openapi.Tag{})
+	add("/docs/errors", "errors", "errors", openapi.Tag{Name: "Errors"})
 	add("/docs", "docs", "the API", openapi.Tag{})
 	schemas := openapi.Tag{Name: "Schemas", Description: "The objects in requests and answers, with their fields."}
 	for _, group := range append(described.Tags, schemas) {

@@ -24,12 +24,18 @@ var specCodes = []Code{
 
 func TestErrorDocs_EveryCode_HasASection(t *testing.T) {
 	p, d := rendered(t, "https://brands.example.com", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)")
-	ids := map[string]bool{}
+	ids, current := map[string]bool{}, ""
 	walk(t, d.pages["/docs/errors"].body, func(n *html.Node) {
+		if attribute(n, "aria-current") == "page" {
+			current = attribute(n, "href")
+		}
 		if id := attribute(n, "id"); id != "" {
 			ids[id] = true
 		}
 	})
+	if current != "errors" {
+		t.Errorf("the navigation of the reference shows %q as the current page, want errors", current)
+	}
 	for _, code := range specCodes {
 		if !ids[string(code)] {
 			t.Errorf("the docs page has no section %s", code)

@@ -141,29 +141,19 @@ func (s Setting) ShownDefault() string { return cmp.Or(s.Default, s.DefaultText)
 func Settings() []Setting {
 	return []Setting{
 		{"LETTERHEAD_DATA", "./data", "", "folder for all data that is not kept in other services",
-			func(c *Config, v string) error {
-				abs, err := filepath.Abs(v)
-				c.Data = abs
-				return err
-			}},
-		{"LETTERHEAD_LISTEN", "127.0.0.1:8080", "", "address to serve HTTP on", func(c *Config, v string) error {
-			if _, _, err := net.SplitHostPort(v); err != nil {
-				return fmt.Errorf("%q is not host:port", v)
-			}
-			c.Listen = v
-			return nil
-		}},
+			set(func(c *Config) *string { return &c.Data }, filepath.Abs)},
+		{"LETTERHEAD_LISTEN", "127.0.0.1:8080", "", "address to serve HTTP on", set(func(c *Config) *string { return &c.Listen }, func(v string) (string, error) {
+			return hostPort(v, "is not host:port")
+		})},
 		{
 			"LETTERHEAD_BASE_URL", "", "http:// + listen",
 			"URL under which clients reach this service; used in asset, docs and logo URLs",
-			func(c *Config, v string) error {
-				if v == "" {
-					c.BaseURL = baseURLOf(c.Listen)
-					return nil
+			func(c *Config, v string) (err error) {
+				if c.BaseURL = baseURLOf(c.Listen); v != "" {
+					c.baseURLSet = true
+					c.BaseURL, err = webURL(v)
 				}
-				c.baseURLSet = true
-				c.BaseURL = strings.TrimRight(v, "/")
-				return webURL(v)
+				return err
 			},
 		},
 		{"LETTERHEAD_BILLING_URL", "", "base URL + /dashboard/credits",
@@ -179,27 +169,23 @@ func Settings() []Setting {
 				return nil
 			}},
 		{"LETTERHEAD_ACCENT", "none", "", "color of links and buttons on its pages, such as #0b57d0; darkened or lightened where it could not be read",
-			func(c *Config, v string) error {
-				if v == "none" {
-					return nil
-				}
+			set(func(c *Config) *string { return &c.Accent }, func(v string) (string, error) {
 				color, alpha, ok := imaging.ParseColor(v)
 				if !ok || alpha < 1 {
-					return fmt.Errorf("%q is not a color such as #0b57d0", v)
+					return "", fmt.Errorf("%q is not a color such as #0b57d0", v)
 				}
-				c.Accent = color.Hex()
-				return nil
-			}},
-		{"LETTERHEAD_CONTACT", "none", "", "e-mail address or URL of a page at which visitors get an account; the first page links to it", contact},
+				return color.Hex(), nil
+			})},
+		{"LETTERHEAD_CONTACT", "none", "", "e-mail address or URL of a page at which visitors get an account; the first page links to it", set(func(c *Config) *string { return &c.Contact }, contact)},
 		{
 			"LETTERHEAD_EVENTSTORE", "sqlite", "",
 			"event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://",
-			embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, stores.Schemes()...),
+			set(func(c *Config) *string { return &c.EventStore }, embeddedOr("sqlite", stores.Schemes()...)),
 		},
 		{
 			"LETTERHEAD_DATABASE", "sqlite", "",
 			"database of the read models: sqlite (a file in the data folder), or a PostgreSQL as postgres://",
-			embeddedOr("sqlite", func(c *Config) *string { return &c.Database }, "postgres", "postgresql"),
+			set(func(c *Config) *string { return &c.Database }, embeddedOr("sqlite", "postgres", "postgresql")),
 		},
 		{
 			"LETTERHEAD_DATABASE_CONNECTIONS", "", "8, and 2 for each processor (4 to 32)",
@@ -207,9 +193,9 @@ func Settings() []Setting {
 		},
 		{"LETTERHEAD_SEARCH", "bleve", "",
 			"search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://, with the settings alias, replicas, api_key and ca (docs/distributed.md)",
-			embeddedOr("bleve", func(c *Config) *string { return &c.Search }, "http", "https")},
+			set(func(c *Config) *string { return &c.Search }, embeddedOr("bleve", "http", "https"))},
 		{"LETTERHEAD_BROKER", "inprocess", "", "broker of crawl work: inprocess, or a Kafka as kafka://, with the settings tls, sasl and others (docs/distributed.md)",
-			embeddedOr("inprocess", func(c *Config) *string { return &c.Broker }, "kafka")},
+			set(func(c *Config) *string { return &c.Broker }, embeddedOr("inprocess", "kafka"))},
 		{
 			"LETTERHEAD_ASSETS", "", "file:// + data folder + /assets",
 			"bucket for logos and images, as a file:/// or s3:// URL", func(c *Config, v string) error {
@@ -243,50 +229,22 @@ func Settings() []Setting {
 		},
 		{"LETTERHEAD_STRIPE_KEY", "", "no checkout",
 			"secret key of Stripe's API, for sessions of checkout and of the customer portal",
-			func(c *Config, v string) error {
-				c.StripeKey = v
-				return nil
-			}},
+			set(func(c *Config) *string { return &c.StripeKey }, asIs)},
 		{
 			"LETTERHEAD_STRIPE_URL", "https://api.stripe.com", "", "address of Stripe's API; it may be private",
-			func(c *Config, v string) error {
-				c.StripeURL = strings.TrimRight(v, "/")
-				return webURL(v)
-			},
+			set(func(c *Config) *string { return &c.StripeURL }, webURL),
 		},
 		{"LETTERHEAD_BILLING_FILE", "", "no plans and packs",
 			"YAML file with the prices of plans and packs of credits (docs/billing.md)",
-			func(c *Config, v string) error {
-				c.BillingFile = v
-				return nil
-			}},
-		{"LETTERHEAD_NOTICES_KEY", "", "a key in the data folder", "private key that signs webhooks of notices, from \"letterhead account notices --new-key\"; nodes that share an event store need it for webhooks", func(c *Config, v string) (err error) {
-			if v != "" {
-				c.NoticesKey, err = webhook.ParseKey(v)
-			}
-			return err
-		}},
-		{"LETTERHEAD_SMTP_URL", "", "no e-mail", "mail server for notices and sign-in links: smtp://host:port (STARTTLS, port 587) or smtps://user:password@host:port (port 465); it may be private. TLS is required except on loopback and with ?tls=off", func(c *Config, v string) (err error) {
-			if v != "" {
-				c.SMTP, err = email.ParseURL(v)
-			}
-			return err
-		}},
+			set(func(c *Config) *string { return &c.BillingFile }, asIs)},
+		{"LETTERHEAD_NOTICES_KEY", "", "a key in the data folder", "private key that signs webhooks of notices, from \"letterhead account notices --new-key\"; nodes that share an event store need it for webhooks", set(func(c *Config) *webhook.Key { return &c.NoticesKey }, webhook.ParseKey)},
+		{"LETTERHEAD_SMTP_URL", "", "no e-mail", "mail server for notices and sign-in links: smtp://host:port (STARTTLS, port 587) or smtps://user:password@host:port (port 465); it may be private. TLS is required except on loopback and with ?tls=off", set(func(c *Config) *email.Server { return &c.SMTP }, email.ParseURL)},
 		{"LETTERHEAD_MAIL_FROM", "", "no e-mail", "sender of e-mail, such as Example <billing@example.com>",
-			func(c *Config, v string) (err error) {
-				if v != "" {
-					c.MailFrom, err = email.ParseSender(v)
-				}
-				return err
-			}},
+			set(func(c *Config) **mail.Address { return &c.MailFrom }, email.ParseSender)},
 		{
 			"LETTERHEAD_ROLES", "all", "",
 			"roles of this process: all, or some of api, crawler, projector, relay, sweeper, refresher",
-			func(c *Config, v string) error {
-				var err error
-				c.Roles, err = parseRoles(v)
-				return err
-			},
+			set(func(c *Config) *[]Role { return &c.Roles }, parseRoles),
 		},
 		{
 			"LETTERHEAD_NODE", "", "main; the host name with a shared event store",
@@ -308,79 +266,65 @@ func Settings() []Setting {
 		{
 			"LETTERHEAD_ADMIN_LISTEN", "",
 			"127.0.0.1:8090, or another free port, for a single process whose LETTERHEAD_LISTEN is loopback; else off",
-			"address to serve the admin API on: host:port, or off", func(c *Config, v string) error {
+			"address to serve the admin API on: host:port, or off", func(c *Config, v string) (err error) {
 				switch {
 				case v == "" && !c.Shared() && isLoopback(c.Listen):
 					c.AdminListen, c.AdminDefault = DefaultAdminListen, true
-				case v == "", v == "off":
-				default:
-					if _, _, err := net.SplitHostPort(v); err != nil {
-						return fmt.Errorf("%q is neither host:port nor off", v)
-					}
-					c.AdminListen = v
+				case v != "" && v != "off":
+					c.AdminListen, err = hostPort(v, "is neither host:port nor off")
 				}
-				return nil
+				return err
 			},
 		},
-		{"LETTERHEAD_ADMIN_HOSTS", "none", "", "comma-separated hosts by which operators reach the admin API: names, such as the name of a proxy, and IP addresses, such as one that is translated; localhost and the address on which a request arrives need no entry", func(c *Config, v string) error {
-			if v == "none" {
-				return nil
+		{"LETTERHEAD_ADMIN_HOSTS", "none", "", "comma-separated hosts by which operators reach the admin API: names, such as the name of a proxy, and IP addresses, such as one that is translated; localhost and the address on which a request arrives need no entry", set(func(c *Config) *[]string { return &c.AdminHosts }, list(func(host string) (string, error) {
+			host = strings.ToLower(host)
+			if ip, ok := addressIn(host); ok {
+				return ip.String(), nil
 			}
-			for host := range strings.SplitSeq(v, ",") {
-				host = strings.ToLower(strings.TrimSpace(host))
-				if ip, ok := addressIn(host); ok {
-					host = ip.String()
-				} else if host == "" || strings.Trim(host, hostBytes) != "" || strings.ContainsAny(host, ":[]") {
-					return fmt.Errorf("%q is neither a host name without a port nor an IP address", host)
-				}
-				c.AdminHosts = append(c.AdminHosts, host)
+			if host == "" || strings.Trim(host, hostBytes) != "" || strings.ContainsAny(host, ":[]") {
+				return "", fmt.Errorf("%q is neither a host name without a port nor an IP address", host)
 			}
-			return nil
-		}},
+			return host, nil
+		}))},
 		{
 			"LETTERHEAD_METRICS_LISTEN", "",
 			"with the admin API, or with the API if there is none; off with a shared event store",
 			"address to serve /metrics on: host:port (with /healthz and /readyz), admin for LETTERHEAD_ADMIN_LISTEN (with a token), api for LETTERHEAD_LISTEN (public), or off",
-			func(c *Config, v string) error {
+			func(c *Config, v string) (err error) {
 				switch {
 				case v == "" && !c.Shared() && c.AdminListen != "", v == MetricsWithAdmin:
 					c.MetricsListen = MetricsWithAdmin
 				case v == "" && !c.Shared(), v == MetricsWithAPI:
 					c.MetricsListen = MetricsWithAPI
-				case v == "", v == "off":
-					c.MetricsListen = ""
-				default:
-					if _, _, err := net.SplitHostPort(v); err != nil {
-						return fmt.Errorf("%q is neither host:port nor admin nor api nor off", v)
-					}
-					c.MetricsListen = v
+				case v != "" && v != "off":
+					c.MetricsListen, err = hostPort(v, "is neither host:port nor admin nor api nor off")
 				}
-				return nil
+				return err
 			},
 		},
 		{"LETTERHEAD_PPROF", "off", "",
 			"serve profiles of the process under /debug/pprof/ at LETTERHEAD_METRICS_LISTEN, which must be a separate address: on or off",
-			onOff(func(c *Config) *bool { return &c.Pprof })},
-		{"LETTERHEAD_BOOKS_METRICS", "off", "", "export metrics of revenue, credits and accounts (for the dashboard business); at the start, one node with the role sweeper reads the events of all accounts for them: on or off", onOff(func(c *Config) *bool { return &c.BooksMetrics })},
+			set(func(c *Config) *bool { return &c.Pprof }, onOff)},
+		{"LETTERHEAD_BOOKS_METRICS", "off", "", "export metrics of revenue, credits and accounts (for the dashboard business); at the start, one node with the role sweeper reads the events of all accounts for them: on or off", set(func(c *Config) *bool { return &c.BooksMetrics }, onOff)},
 		{"LETTERHEAD_STARTER", "on", "",
 			"load the embedded starter index at startup if it is missing or from an older release: on or off",
-			onOff(func(c *Config) *bool { return &c.Starter })},
+			set(func(c *Config) *bool { return &c.Starter }, onOff)},
 		{"LETTERHEAD_REFRESH", "on", "",
 			"crawl in the background: due records, and imported brands after their first look-up: on or off",
-			onOff(func(c *Config) *bool { return &c.Refresh })},
+			set(func(c *Config) *bool { return &c.Refresh }, onOff)},
 		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "", "how long a look-up waits for a live crawl",
-			duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
+			set(func(c *Config) *time.Duration { return &c.CrawlTimeout }, duration(time.Second, 60*time.Second))},
 		{"LETTERHEAD_BATCH_TIMEOUT", "25s", "", "how long a batch starts items; items in progress still finish",
-			duration(time.Second, 40*time.Second, func(c *Config) *time.Duration { return &c.BatchTimeout })},
+			set(func(c *Config) *time.Duration { return &c.BatchTimeout }, duration(time.Second, 40*time.Second))},
 		{"LETTERHEAD_CRAWL_WORKERS", "32", "", "concurrent live crawls",
-			number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
+			set(func(c *Config) *int { return &c.CrawlWorkers }, number(1, 1000))},
 		{"LETTERHEAD_REFRESH_WORKERS", "4", "", "concurrent background crawls",
-			number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
+			set(func(c *Config) *int { return &c.RefreshWorkers }, number(1, 1000))},
 		{"LETTERHEAD_WARM_PER_MINUTE", "120", "",
 			"maximum number of background crawls per minute for the lists of operators (letterhead warm)",
-			number(1, 6000, func(c *Config) *int { return &c.WarmPerMinute })},
+			set(func(c *Config) *int { return &c.WarmPerMinute }, number(1, 6000))},
 		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "", "maximum number of live crawls per minute, for the whole service",
-			number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},
+			set(func(c *Config) *int { return &c.CrawlsPerMinute }, number(1, 1_000_000))},
 		{
 			"LETTERHEAD_PLAN_CRAWLS", "free=10,starter=30,growth=60,custom=300", "", "live crawls per minute, by plan",
 			func(c *Config, v string) error {
@@ -397,56 +341,47 @@ func Settings() []Setting {
 			},
 		},
 		{"LETTERHEAD_BRAND_CACHE_BYTES", "67108864", "", "memory for rendered brand records",
-			byteCount(func(c *Config) *int64 { return &c.BrandCacheBytes })},
+			set(func(c *Config) *int64 { return &c.BrandCacheBytes }, byteCount)},
 		{"LETTERHEAD_SCRUB_PERCENT", "1", "",
 			"share of one core, 1 to 50 percent, for comparing the read models with the event log while the server runs",
-			number(1, 50, func(c *Config) *int { return &c.ScrubPercent })},
+			set(func(c *Config) *int { return &c.ScrubPercent }, number(1, 50))},
 		{
 			"LETTERHEAD_LOGO_HOST", "none", "",
 			"second host name that serves logos at its root: https://logos.example.com/acme.com",
-			func(c *Config, v string) error {
-				if v == "none" {
-					return nil
-				}
-				if err := hostWithPort(v); err != nil {
-					return err
-				}
-				c.LogoHost = strings.ToLower(v)
-				return nil
-			},
+			set(func(c *Config) *string { return &c.LogoHost }, hostWithPort),
 		},
 		{
 			"LETTERHEAD_LOGO_HOSTS", "none", "",
 			"hosts that serve logos in the forms of other services, host=profile[:publishable key], with semicolons between them: logos.example.com=clearbit;icons.example.com=google:lh_pk_…",
-			logoHosts,
+			set(func(c *Config) *[]LogoHost { return &c.LogoHosts }, logoHosts),
 		},
 		{"LETTERHEAD_LOGOS_PER_ADDRESS", "300", "",
 			"logos in a minute of an address without a key, in the forms of other services; 0 = no limit",
-			number(0, 1_000_000, func(c *Config) *int { return &c.LogosPerAddress })},
+			set(func(c *Config) *int { return &c.LogosPerAddress }, number(0, 1_000_000))},
 		{"LETTERHEAD_UNLIMITED_LOGOS", "none", "",
 			"comma-separated addresses or networks without LETTERHEAD_LOGOS_PER_ADDRESS, such as those of your own applications",
-			networks(func(c *Config) *[]netip.Prefix { return &c.UnlimitedLogos })},
+			set(func(c *Config) *[]netip.Prefix { return &c.UnlimitedLogos }, list(parseNetwork))},
 		{
 			"LETTERHEAD_KEYLESS_CRAWLS", "0", "",
 			"crawls of unknown domains in a day (UTC) for all requests without a key together, in the forms of other services, at each node at most a quarter of them, but at least one, for one address, where those behind a proxy not in LETTERHEAD_TRUSTED_PROXIES count as one; 0 = none",
-			number(0, 1_000_000, func(c *Config) *int { return &c.KeylessCrawls }),
+			set(func(c *Config) *int { return &c.KeylessCrawls }, number(0, 1_000_000)),
 		},
 		{
 			"LETTERHEAD_LOGO_TIMEOUT", "4s", "",
 			"how long a logo request with a key waits for the crawl of a new domain before it gets the fallback",
-			duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout }),
+			set(func(c *Config) *time.Duration { return &c.LogoTimeout }, duration(100*time.Millisecond, 60*time.Second)),
 		},
 		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "", "memory for drawn logos",
-			byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
+			set(func(c *Config) *int64 { return &c.LogoCacheBytes }, byteCount)},
 		{
 			"LETTERHEAD_TRUSTED_PROXIES", "none", "",
 			"comma-separated addresses or networks of proxies whose X-Forwarded-For identifies the client of a logo request, of a search on the first page, of a brand's page or of a failed sign-in, at LETTERHEAD_ADMIN_LISTEN too",
-			networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies }),
+			set(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies }, list(parseNetwork)),
 		},
 		{
 			"LETTERHEAD_CRAWL_DENY", "none", "",
 			"comma-separated addresses or networks that crawls must not connect to, in addition to all that are not public: this site's own public addresses, or a local NAT64 prefix",
-			networks(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny }),
+			set(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny }, list(parseNetwork)),
 		},
 		{
 			"LETTERHEAD_USER_AGENT", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)",
@@ -458,15 +393,15 @@ func Settings() []Setting {
 		{
 			"LETTERHEAD_RENDERER", "off", "",
 			"browser for pages that are empty without their scripts: off, or chromium (installed on the machine; crawler role only)",
-			oneOf([]string{"off", "chromium"}, func(c *Config) *string { return &c.Renderer }),
+			set(func(c *Config) *string { return &c.Renderer }, oneOf("off", "chromium")),
 		},
 		{"LETTERHEAD_CLOCK_SKEW", "0s", "",
 			"added to this machine's clock before the database corrects it; for tests of nodes with wrong clocks",
-			duration(-time.Hour, time.Hour, func(c *Config) *time.Duration { return &c.ClockSkew })},
+			set(func(c *Config) *time.Duration { return &c.ClockSkew }, duration(-time.Hour, time.Hour))},
 		{"LETTERHEAD_LOG_LEVEL", "info", "", "minimum level of log messages: debug, info, warn or error",
-			oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
+			set(func(c *Config) *string { return &c.LogLevel }, oneOf("debug", "info", "warn", "error"))},
 		{"LETTERHEAD_LOG_FORMAT", "text", "", "format of log messages: text or json",
-			oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
+			set(func(c *Config) *string { return &c.LogFormat }, oneOf("text", "json"))},
 	}
 }
 
@@ -486,6 +421,9 @@ func Load(lookup func(string) (string, bool), overrides map[string]string) (Conf
 		value = cmp.Or(v, value)
 		if v, ok := overrides[s.Name]; ok && v != "" {
 			value = v
+		}
+		if value == none && s.Default == none {
+			continue
 		}
 		if value != "" && value == s.DefaultText {
 			errs = append(errs,

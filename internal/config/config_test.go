@@ -295,11 +295,11 @@ func FuzzLogoHosts(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, setting string) {
-		var c Config
-		if err := logoHosts(&c, setting); err != nil {
+		hosts, err := logoHosts(setting)
+		if err != nil {
 			return
 		}
-		for _, h := range c.LogoHosts {
+		for _, h := range hosts {
 			if h.Host == "" || h.Profile == "" || h.Host != strings.ToLower(h.Host) {
 				t.Errorf("%q is %+v", setting, h)
 			}

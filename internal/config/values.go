@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"net/mail"
 	"net/netip"
 	"net/url"
@@ -11,27 +12,61 @@ import (
 	"time"
 )
 
-// webURL checks the URL of a service.
-func webURL(v string) error {
+// none is the default of settings without a value; see Load.
+const none = "none"
+
+// set returns a function that parses a value into a field. It leaves the field if the value is empty.
+func set[T any](field func(*Config) *T, parse func(string) (T, error)) func(*Config, string) error {
+	return func(c *Config, v string) (err error) {
+		if v != "" {
+			*field(c), err = parse(v)
+		}
+		return err
+	}
+}
+
+func asIs(v string) (string, error) { return v, nil }
+
+// list parses values separated by commas.
+func list[T any](parse func(string) (T, error)) func(string) ([]T, error) {
+	return func(v string) (all []T, err error) {
+		for part := range strings.SplitSeq(v, ",") {
+			one, err := parse(strings.TrimSpace(part))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, one)
+		}
+		return all, nil
+	}
+}
+
+// hostPort checks the address of a listener; wrong ends the error.
+func hostPort(v, wrong string) (string, error) {
+	if _, _, err := net.SplitHostPort(v); err != nil {
+		return "", fmt.Errorf("%q %s", v, wrong)
+	}
+	return v, nil
+}
+
+// webURL returns the URL of a service without slashes at its end.
+func webURL(v string) (string, error) {
 	u, err := url.Parse(v)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("%q is not an http or https URL without query", v)
+		err = fmt.Errorf("%q is not an http or https URL without query", v)
 	}
-	return nil
+	return strings.TrimRight(v, "/"), err
 }
 
 // contact parses an e-mail address, which becomes a mailto URL, or the URL of a page.
-func contact(c *Config, v string) error {
-	if v == "none" {
-		return nil
-	}
-	c.Contact = v
+func contact(v string) (string, error) {
 	if address, err := mail.ParseAddress(v); err == nil && address.Address == v {
-		c.Contact = "mailto:" + v
-	} else if u, err := url.Parse(v); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("%q is neither an e-mail address nor an http or https URL", v)
+		return "mailto:" + v, nil
 	}
-	return nil
+	if u, err := url.Parse(v); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("%q is neither an e-mail address nor an http or https URL", v)
+	}
+	return v, nil
 }
 
 // databaseConnections limits the pools of the database in its URL.
@@ -39,8 +74,7 @@ func databaseConnections(c *Config, v string) error {
 	if v == "" {
 		return nil
 	}
-	var n int
-	if err := number(4, 1000, func(*Config) *int { return &n })(c, v); err != nil || c.Database == Embedded {
+	if _, err := number(4, 1000)(v); err != nil || c.Database == Embedded {
 		return err
 	}
 	separator := "?"
@@ -53,97 +87,68 @@ func databaseConnections(c *Config, v string) error {
 
 // embeddedOr accepts the name of the embedded store, or a URL of one of the schemes. An error never
 // contains the URL, which may contain a password.
-func embeddedOr(embedded string, field func(*Config) *string, schemes ...string) func(*Config, string) error {
-	return func(c *Config, v string) error {
+func embeddedOr(embedded string, schemes ...string) func(string) (string, error) {
+	return func(v string) (string, error) {
 		if v == embedded {
-			*field(c) = Embedded
-			return nil
+			return Embedded, nil
 		}
 		scheme, rest, found := strings.Cut(v, "://")
 		if !found || rest == "" || !slices.Contains(schemes, scheme) {
-			return fmt.Errorf("it is neither %q nor a URL that begins with %s://",
+			return "", fmt.Errorf("it is neither %q nor a URL that begins with %s://",
 				embedded, strings.Join(schemes, ":// or "))
 		}
-		*field(c) = v
-		return nil
+		return v, nil
 	}
 }
 
-func oneOf(known []string, field func(*Config) *string) func(*Config, string) error {
-	return func(c *Config, v string) error {
+func oneOf(known ...string) func(string) (string, error) {
+	return func(v string) (string, error) {
 		if !slices.Contains(known, v) {
-			return fmt.Errorf("%q is not one of %s", v, strings.Join(known, ", "))
+			return "", fmt.Errorf("%q is not one of %s", v, strings.Join(known, ", "))
 		}
-		*field(c) = v
-		return nil
+		return v, nil
 	}
 }
 
-func onOff(field func(*Config) *bool) func(*Config, string) error {
-	return func(c *Config, v string) error {
-		switch v {
-		case "on", "true", "1":
-			*field(c) = true
-		case "off", "false", "0":
-			*field(c) = false
-		default:
-			return fmt.Errorf("%q is neither on nor off", v)
-		}
-		return nil
+func onOff(v string) (bool, error) {
+	switch v {
+	case "on", "true", "1":
+		return true, nil
+	case "off", "false", "0":
+		return false, nil
 	}
+	return false, fmt.Errorf("%q is neither on nor off", v)
 }
 
-func duration(low, high time.Duration, field func(*Config) *time.Duration) func(*Config, string) error {
-	return func(c *Config, v string) error {
+func duration(low, high time.Duration) func(string) (time.Duration, error) {
+	return func(v string) (time.Duration, error) {
 		d, err := time.ParseDuration(v)
 		if err != nil || d < low || d > high {
-			return fmt.Errorf("%q is not a duration from %s to %s", v, low, high)
+			return 0, fmt.Errorf("%q is not a duration from %s to %s", v, low, high)
 		}
-		*field(c) = d
-		return nil
+		return d, nil
 	}
 }
 
-func number(low, high int, field func(*Config) *int) func(*Config, string) error {
-	return func(c *Config, v string) error {
+func number(low, high int) func(string) (int, error) {
+	return func(v string) (int, error) {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < low || n > high {
-			return fmt.Errorf("%q is not a number from %d to %d", v, low, high)
+			return 0, fmt.Errorf("%q is not a number from %d to %d", v, low, high)
 		}
-		*field(c) = n
-		return nil
+		return n, nil
 	}
 }
 
 // minBytes is the minimum size of a cache.
 const minBytes = 1 << 20
 
-func byteCount(field func(*Config) *int64) func(*Config, string) error {
-	return func(c *Config, v string) error {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n < minBytes {
-			return fmt.Errorf("%q is not a number of bytes of at least %d", v, minBytes)
-		}
-		*field(c) = n
-		return nil
+func byteCount(v string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < minBytes {
+		return 0, fmt.Errorf("%q is not a number of bytes of at least %d", v, minBytes)
 	}
-}
-
-// networks parses comma-separated IP addresses and networks.
-func networks(field func(*Config) *[]netip.Prefix) func(*Config, string) error {
-	return func(c *Config, v string) error {
-		if v == "none" {
-			return nil
-		}
-		for part := range strings.SplitSeq(v, ",") {
-			network, err := parseNetwork(strings.TrimSpace(part))
-			if err != nil {
-				return err
-			}
-			*field(c) = append(*field(c), network)
-		}
-		return nil
-	}
+	return n, nil
 }
 
 // parseNetwork parses a network, or an IP address, which is a network of one.
@@ -167,28 +172,27 @@ type LogoHost struct {
 
 // logoHosts parses LETTERHEAD_LOGO_HOSTS. Hosts that are named twice, and profiles and keys that do not exist, are
 // errors of the API's configuration.
-func logoHosts(c *Config, v string) error {
-	if v == "none" {
-		return nil
-	}
+func logoHosts(v string) (hosts []LogoHost, err error) {
 	for i, part := range strings.Split(strings.TrimSuffix(v, ";"), ";") {
-		host, rest, ok := strings.Cut(strings.TrimSpace(part), "=")
+		name, rest, ok := strings.Cut(strings.TrimSpace(part), "=")
 		profile, key, _ := strings.Cut(rest, ":")
 		if !ok || profile == "" {
-			return fmt.Errorf("entry %d is not host=profile or host=profile:key", i+1) // it may contain a key
+			return nil, fmt.Errorf("entry %d is not host=profile or host=profile:key", i+1) // it may contain a key
 		}
-		if err := hostWithPort(host); err != nil {
-			return err
+		host, err := hostWithPort(name)
+		if err != nil {
+			return nil, err
 		}
-		c.LogoHosts = append(c.LogoHosts, LogoHost{strings.ToLower(host), strings.ToLower(profile), key})
+		hosts = append(hosts, LogoHost{host, strings.ToLower(profile), key})
 	}
-	return nil
+	return hosts, nil
 }
 
-func hostWithPort(v string) error {
+// hostWithPort returns a host name with an optional port, in lower case.
+func hostWithPort(v string) (string, error) {
 	u, err := url.Parse("//" + v)
 	if err != nil || u.Host != v || u.Hostname() == "" || strings.Trim(strings.ToLower(v), hostBytes) != "" {
-		return fmt.Errorf("%q is not a host name with an optional port (write international names in Punycode, xn--…)", v)
+		return "", fmt.Errorf("%q is not a host name with an optional port (write international names in Punycode, xn--…)", v)
 	}
-	return nil
+	return strings.ToLower(v), nil
 }

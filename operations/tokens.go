@@ -140,11 +140,7 @@ func (o *Tokens) List(ctx context.Context, s operators.Selection, limit int) ([]
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].ID
-	}
-	names, err := o.Names.Names(ctx, ids...)
+	names, err := accountnames.NamesOf(ctx, o.Names, rows, func(t *operators.Token) string { return t.ID })
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -33,14 +32,14 @@ func serveCommand(e *environment) *cobra.Command {
 		"roles of this process: all, or some of api,crawler,projector,relay,sweeper,refresher (LETTERHEAD_ROLES)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.node != nil {
-			return usageError{errors.New("this server is already running")}
+			return misuse("this server is already running")
 		}
 		cfg, err := e.config()
 		if err != nil {
 			return err
 		}
 		if err := cfg.CheckServe(); err != nil {
-			return usageError{fmt.Errorf("settings: %w", err)}
+			return misuse("settings: %w", err)
 		}
 		return serve(cmd.Context(), e, cfg, func(n *node.Node, begun node.Begun) error {
 			if begun.New != nil {

@@ -24,8 +24,10 @@ type exchange struct {
 }
 
 // cookie returns the cookie of sessions. Over plain http the browser sends it to the dashboard only.
-func (d *Dashboard) cookie() web.Cookie {
-	return web.Cookie{Name: "letterhead_session", Path: d.base + "/dashboard", TLS: d.secure}
+func (d *Dashboard) cookie() web.Cookie { return d.cookieOf("letterhead_session") }
+
+func (d *Dashboard) cookieOf(name string) web.Cookie {
+	return web.Cookie{Name: name, Path: d.base + "/dashboard", TLS: d.secure}
 }
 
 func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +81,7 @@ func (d *Dashboard) route() {
 			"This URL answers "+x.Header().Get("Allow")+" only.", nil)
 	}})
 	r := web.NewRouter(routes, other, d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
-	for name, file := range d.pages.static.Files() {
+	for name, file := range d.static.Files() {
 		r.Handle("/static/dashboard/"+name, file).Methods(http.MethodGet, http.MethodHead)
 	}
 	overview := http.RedirectHandler(d.base+"/dashboard", http.StatusMovedPermanently)

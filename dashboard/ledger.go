@@ -215,7 +215,7 @@ func (x *exchange) showUsage() error {
 	if used.Problem != "" {
 		status = http.StatusUnprocessableEntity
 	}
-	page := audit.UsagePage{Usage: used, Static: x.pages.static, URL: x.base + "/dashboard/usage",
+	page := audit.UsagePage{Usage: used, Static: x.static, URL: x.base + "/dashboard/usage",
 		Status: string(x.account.Status)}
 	return x.show(status, "usage", view{Title: "Usage", Section: "Usage", Notice: x.noticeOf(used.Behind), Page: page})
 }

@@ -95,9 +95,7 @@ const wantedFor = time.Hour
 
 // wantedCookie returns the cookie with the page that a person asked for before signing in. The link to sign in comes
 // from elsewhere, so that only the browser can remember the page.
-func (d *Dashboard) wantedCookie() web.Cookie {
-	return web.Cookie{Name: "letterhead_page", Path: d.base + "/dashboard", TLS: d.secure}
-}
+func (d *Dashboard) wantedCookie() web.Cookie { return d.cookieOf("letterhead_page") }
 
 // want makes the browser remember a page, given below /dashboard; without one it forgets that of before. It reports
 // whether the page is remembered.

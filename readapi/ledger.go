@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -31,10 +30,6 @@ const (
 	// wait: one may have to look at a million entries.
 	maxAccountLedgerReads = 2
 )
-
-// ledgerReads returns how many requests may read ledgers at a time: at most a quarter of the database connections for
-// reading, of which there are twice as many as processors and at least four.
-func ledgerReads() int64 { return int64(max(1, min(runtime.GOMAXPROCS(0)/2, 8))) }
 
 // ledgerBody is the Ledger of the OpenAPI description.
 type ledgerBody struct {

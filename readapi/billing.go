@@ -82,10 +82,9 @@ func (x *exchange) serveStripe() error {
 	if err != nil {
 		return webhookRejected(err)
 	}
-	x.Header()["Cache-Control"] = cacheNever
 	report, ok := billing.FromStripe(billing.StripeEvent(event))
 	if !ok {
-		return x.sendJSON(webhookBody{Received: true, Ignored: true})
+		return x.sendJSON(cacheNever, webhookBody{Received: true, Ignored: true})
 	}
 	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.quick)
 	defer cancel()
@@ -96,7 +95,7 @@ func (x *exchange) serveStripe() error {
 		}
 		return withoutCredits(problemOf(err, x.api.Now(), x.api.BillingURL))
 	}
-	return x.sendJSON(webhookBody{Received: true})
+	return x.sendJSON(cacheNever, webhookBody{Received: true})
 }
 
 func tooManyWebhooks() *Problem {
@@ -193,8 +192,7 @@ func (x *exchange) serveCheckout() error {
 		return unavailable("The payment processor did not create a page to pay on. Try again later.",
 			retryUnavailable, err)
 	}
-	x.Header()["Cache-Control"] = cacheNever
-	return x.sendJSON(session)
+	return x.sendJSON(cacheNever, session)
 }
 
 const checkoutExample = `{"pack":"small"}`

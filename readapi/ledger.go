@@ -100,8 +100,7 @@ func (x *exchange) serveLedger() error {
 	if err != nil {
 		return err
 	}
-	x.Header()["Cache-Control"] = cacheNever
-	return x.sendJSON(body)
+	return x.sendJSON(cacheNever, body)
 }
 
 func (q *ledgerQuery) read(ctx context.Context, from Ledger, accountID string) (ledgerBody, error) {
@@ -261,8 +260,7 @@ func (x *exchange) serveLedgerRequest() error {
 		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
 			Text: "The account's ledger has no entries of that request. A request has some if credits were held or charged; its id is in the X-Request-Id of the answer."}
 	}
-	x.Header()["Cache-Control"] = cacheNever
-	return x.sendJSON(body)
+	return x.sendJSON(cacheNever, body)
 }
 
 // waits returns the holds of a request, each from its place in the log to that of the entry that closes it.

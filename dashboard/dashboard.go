@@ -120,9 +120,6 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	return d, nil
 }
 
-// Handler returns the handler of the paths /dashboard, below it, and /static/dashboard/.
-func (d *Dashboard) Handler() http.Handler { return http.HandlerFunc(d.serve) }
-
 // ErrNoMail means that the service has no mail server.
 var ErrNoMail = errors.New("the service sends no e-mail")
 

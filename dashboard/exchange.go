@@ -30,7 +30,8 @@ func (d *Dashboard) cookieOf(name string) web.Cookie {
 	return web.Cookie{Name: name, Path: d.base + "/dashboard", TLS: d.secure}
 }
 
-func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements http.Handler. It answers the paths /dashboard, below it, and /static/dashboard/.
+func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	web.Protect(w.Header())
 	if !web.Clean(w, r) {
 		d.router.ServeHTTP(w, r)

@@ -29,7 +29,7 @@ import (
 // Dashboard returns what makes the pages for customers, for readapi.Config.Dashboard.
 func (n *Node) Dashboard(people dashboard.Sessions) func(api http.Handler) (http.Handler, error) {
 	return func(api http.Handler) (http.Handler, error) {
-		d, err := dashboard.New(dashboard.Config{
+		return dashboard.New(dashboard.Config{
 			BaseURL: n.Config.BaseURL, Service: n.service(), Plans: n.Plans, Logger: n.logger, Now: n.Stores.clock.Now,
 			Visitor: visitor(n.Config),
 		}, dashboard.Deps{
@@ -37,10 +37,6 @@ func (n *Node) Dashboard(people dashboard.Sessions) func(api http.Handler) (http
 			Quotas: n.Writers.Quotas, Accounts: n.Models.Accounts, Names: n.Stores.Names, Keys: n.Models.Keys,
 			Usage: n.Models.Usage, Ledger: n.Models.Ledger, Audit: n.auditor(),
 		})
-		if err != nil {
-			return nil, err
-		}
-		return d.Handler(), nil
 	}
 }
 

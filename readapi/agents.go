@@ -52,14 +52,14 @@ func (x *exchange) serveMCP() error {
 			"The host name of this request is not allowed. Send requests to the configured base URL or to localhost.")
 	}
 	if x.request.ContentLength > mcp.MaxBody {
-		return agentBodyTooLarge()
+		return errAgentBody
 	}
 	if problem := x.checked(x.identifyAgent); problem != nil {
 		return problem
 	}
 	body, err := requestbody.Read(x.ResponseWriter, x.request, mcp.MaxBody)
 	if errors.Is(err, requestbody.ErrTooLarge) {
-		return agentBodyTooLarge()
+		return errAgentBody
 	}
 	if err != nil {
 		return x.bodyProblem(err)
@@ -92,10 +92,8 @@ func (x *exchange) serveMCP() error {
 	return err
 }
 
-func agentBodyTooLarge() *Problem {
-	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest,
-		Text: "The body is larger than 64 KB. Send fewer messages in one POST."}
-}
+var errAgentBody = &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest,
+	Text: "The body is larger than 64 KB. Send fewer messages in one POST."}
 
 // identifyAgent identifies the caller. Unlike at the REST endpoints, nothing is taken from the minute window here.
 func (x *exchange) identifyAgent(ctx context.Context) *Problem {

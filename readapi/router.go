@@ -85,7 +85,7 @@ func (a *API) newRouter() *mux.Router {
 	a.routeV2(r)
 	a.routeDocs(r)
 	a.routeLanding(r)
-	a.routeElement(r)
+	r.Handle(elementPath, newEndpoint("element", open, reads((*exchange).serveElement)))
 	a.routeAgents(r)
 	for pattern, handler := range a.Extra {
 		r.Handle(pattern, extraHandler(pattern, handler))

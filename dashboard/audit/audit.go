@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -125,6 +126,14 @@ func Templates(names []string, functions template.FuncMap, from fs.FS) (map[stri
 		all[name] = t
 	}
 	return all, nil
+}
+
+// Status returns the status of a page whose query has a problem, if it is not empty.
+func Status(problem string) int {
+	if problem != "" {
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusOK
 }
 
 // ReplayPage is a replay with the addresses of the pages around it.

@@ -3,6 +3,7 @@ package readapi
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -38,10 +39,7 @@ type endpoint struct {
 }
 
 func newEndpoint(name string, access access, methods map[string]func(*exchange) error) *endpoint {
-	names := []string{http.MethodOptions}
-	for m := range methods {
-		names = append(names, m)
-	}
+	names := append(slices.Collect(maps.Keys(methods)), http.MethodOptions)
 	slices.Sort(names)
 	return &endpoint{name: name, access: access, methods: methods, allow: []string{strings.Join(names, ", ")}}
 }

@@ -192,6 +192,12 @@ func ProblemOf(err error, rows []Row) *Problem {
 	return nil
 }
 
+// NewRow returns the row of a page's problem. It is expected that somebody is not signed in.
+func NewRow(when func(error) bool, status int, title, text string) Row {
+	return Row{When: when, Problem: Problem{Status: status, Title: title, Text: text},
+		Expected: status == http.StatusUnauthorized}
+}
+
 // Any is Row.When of the last row.
 func Any(error) bool { return true }
 

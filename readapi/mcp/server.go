@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"letterhead/internal/web"
@@ -83,12 +84,7 @@ func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Ha
 		}
 	}
 	_ = calls.Wait() // none of them returns an error: a failure is a response
-	given := responses[:0]
-	for _, r := range responses {
-		if r != nil {
-			given = append(given, r)
-		}
-	}
+	given := slices.DeleteFunc(responses, func(r *response) bool { return r == nil })
 	switch {
 	case len(given) == 0:
 		return Reply{Status: http.StatusAccepted}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"slices"
 
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
+	"letterhead/internal/accountnames"
 	"letterhead/operations"
 	"letterhead/projections/accounts"
 )
@@ -55,11 +57,7 @@ func (x *exchange) listAccounts() error {
 
 // names returns the names of accounts, by their holders.
 func (x *exchange) names(rows []accounts.Account) (map[string]string, error) {
-	holders := make([]string, len(rows))
-	for i := range rows {
-		holders[i] = rows[i].Holder
-	}
-	return x.api.Names.Names(x.ctx, holders...)
+	return accountnames.NamesOf(x.ctx, x.api.Names, rows, func(a *accounts.Account) string { return a.Holder })
 }
 
 // accounts returns a page of the accounts, all or those that match a text, as they are or as they were at a moment, and
@@ -168,14 +166,12 @@ func (x *exchange) openAccount() error {
 	}
 	created, err := x.api.Operations.Accounts.Create(x.ctx, x.by(), in.Name, in.Plan)
 	// With commands.ErrNotSeen the keys exist as well. Their texts are stored nowhere: only this answer has them.
-	remembered := created
-	remembered.Account.Name = ""
-	remembered.Keys = nil
-	for _, k := range created.Keys {
-		k.Key = ""
-		remembered.Keys = append(remembered.Keys, k)
-	}
-	return x.replyOnce(http.StatusCreated, created, remembered, err)
+	return replyOnce(x, http.StatusCreated, created, err, func(kept *operations.NewAccount) {
+		kept.Account.Name, kept.Keys = "", slices.Clone(kept.Keys)
+		for i := range kept.Keys {
+			kept.Keys[i].Key = ""
+		}
+	})
 }
 
 // confirmed returns an error, unless it means that something was done and that not every node has confirmed it yet. Then
@@ -259,9 +255,8 @@ func (x *exchange) getNotices(id string) error {
 // with the answer.
 func (x *exchange) answerNotices(id string) error {
 	out, err := x.api.Operations.Notices.Of(x.ctx, id)
-	remembered := out
-	remembered.Webhook, remembered.Email = "", ""
-	return x.replyOnce(http.StatusOK, out, remembered, err)
+	return replyOnce(x, http.StatusOK, out, err,
+		func(n *operations.NoticeSettings) { n.Webhook, n.Email = "", "" })
 }
 
 // setNotices answers PUT /admin/accounts/{id}/notices. It removes the settings that the body does not have.

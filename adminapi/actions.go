@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -37,8 +36,7 @@ func (x *exchange) listActions() error {
 	for i, a := range rows {
 		named[i] = Action{a, Words(a.Type), names[a.Actor], accountNames[subject(&a)]}
 	}
-	return x.answer(http.StatusOK,
-		pageBefore("actions", named, limit, func(a *Action) any { return a.Position }))
+	return x.reply(pageBefore("actions", named, limit, func(a *Action) any { return a.Position }), nil)
 }
 
 // Words returns the type of an event in words: that of CreditsGranted is Credits granted.
@@ -107,11 +105,7 @@ func (x *exchange) listFailures() error {
 		return err
 	}
 	rows, err := x.api.Failures.List(x.ctx, f, before, limit+1)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK,
-		pageBefore("failures", rows, limit, func(f *failures.Failure) any { return f.Position }))
+	return x.reply(pageBefore("failures", rows, limit, func(f *failures.Failure) any { return f.Position }), err)
 }
 
 // before returns the position of the log before which a page begins; 0 for the first page.
@@ -121,9 +115,7 @@ func (q *parameters) before() uint64 {
 		return 0
 	}
 	before, err := strconv.ParseUint(text, 10, 62)
-	if (err != nil || before == 0) && q.err == nil {
-		q.err = invalid("The parameter cursor is not a next_cursor of an answer.")
-	}
+	q.reject(err != nil || before == 0, notCursor)
 	return before
 }
 

@@ -5,7 +5,6 @@ package adminapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
@@ -116,12 +114,6 @@ type API struct {
 
 // New returns the API.
 func New(cfg Config, deps Deps) (*API, error) {
-	if cfg.Logger == nil || cfg.Now == nil || cfg.Visitor == nil || cfg.BaseURL == "" || deps.Ready == nil {
-		return nil, errors.New("admin API: a part is missing")
-	}
-	if cfg.NewID == nil {
-		cfg.NewID = uuid.NewString
-	}
 	a := &API{
 		Config: cfg, Deps: deps, hosts: map[string]bool{"localhost": true}, running: semaphore.NewWeighted(maxRunning),
 		lookUps: semaphore.NewWeighted(maxLookUps), reports: semaphore.NewWeighted(maxReports),
@@ -133,7 +125,6 @@ func New(cfg Config, deps Deps) (*API, error) {
 		}
 		a.hosts[strings.ToLower(host)] = true
 	}
-	var err error
 	a.metrics = telemetry.Counters("letterhead_admin_requests_total",
 		"Requests to the admin API, by route and status.", "route", "status")
 	if cfg.Registerer != nil {
@@ -143,6 +134,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.route()
 	if cfg.Pages != nil {
+		var err error
 		if a.pages, err = cfg.Pages(a.Handler()); err != nil {
 			return nil, err
 		}

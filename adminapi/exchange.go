@@ -290,12 +290,7 @@ func decodeBody(body []byte, into any) error {
 }
 
 // noBody rejects a body where none is used.
-func (x *exchange) noBody() error {
-	if len(x.body) == 0 {
-		return nil
-	}
-	return decodeBody(x.body, &struct{}{})
-}
+func (x *exchange) noBody() error { return x.decodeAny(&struct{}{}) }
 
 func (x *exchange) send(status int, contentType []string, body []byte) {
 	coding := contentcoding.Choose(x.Header(), x.request.Header["Accept-Encoding"], contentType[0], len(body))
@@ -314,22 +309,20 @@ func (x *exchange) reply(value any, err error) error {
 	return x.answer(http.StatusOK, value)
 }
 
-// answerOnce is answer for a value with secrets or names. A repeat gets the other value.
-func (x *exchange) answerOnce(status int, value, remembered any) error {
+// replyOnce answers with a value that has secrets or names, unless making it has failed. A repeat gets the value without
+// what forget removes. Of something that is not confirmed, it marks the answer.
+func replyOnce[T any](x *exchange, status int, value T, err error, forget func(*T)) error {
+	if err := x.confirmed(err); err != nil {
+		return err
+	}
 	if kept, ok := x.ResponseWriter.(*recorder); ok {
+		remembered := value
+		forget(&remembered)
 		if err := web.EncodeJSON(remembered, func(body []byte) { kept.remembered = bytes.Clone(body) }); err != nil {
 			return err
 		}
 	}
 	return x.answer(status, value)
-}
-
-// replyOnce is answerOnce unless making the value has failed. Of something that is not confirmed, it marks the answer.
-func (x *exchange) replyOnce(status int, value, remembered any, err error) error {
-	if err := x.confirmed(err); err != nil {
-		return err
-	}
-	return x.answerOnce(status, value, remembered)
 }
 
 // answerForNow is answer for a state that changes by itself. A repeat is decided again, which must do nothing twice.

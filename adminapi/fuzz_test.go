@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"letterhead/internal/testmust"
+	"letterhead/internal/web"
 	"letterhead/projections/accounts"
 )
 
@@ -33,7 +34,7 @@ func FuzzParse(f *testing.F) {
 		// A name is accepted only as it is, with a port, or with the dot of the root.
 		if a := (&API{hosts: map[string]bool{"localhost": true}}); a.checkHost(&http.Request{Host: host}) == nil {
 			name, _, _ := strings.Cut(strings.ToLower(host), ":")
-			_, err := netip.ParseAddr(strings.Trim(hostOf(host), "[]"))
+			_, err := netip.ParseAddr(strings.Trim(web.HostOf(host), "[]"))
 			if err != nil && strings.TrimSuffix(name, ".") != "localhost" && strings.Trim(name, "[].") != "localhost" {
 				t.Errorf("host %q is accepted", host)
 			}

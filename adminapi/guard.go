@@ -29,7 +29,7 @@ const maxLookUps = 8
 // checkHost rejects requests for another host, which a browser sends if a page of that host leads its name to this
 // address (DNS rebinding). The machine's own addresses are no names, so they are safe.
 func (a *API) checkHost(r *http.Request) *problem {
-	host := hostOf(r.Host)
+	host := strings.ToLower(strings.TrimSuffix(web.HostOf(r.Host), "."))
 	ip, err := netip.ParseAddr(host)
 	if err == nil {
 		ip = ip.Unmap().WithZone("")
@@ -40,15 +40,6 @@ func (a *API) checkHost(r *http.Request) *problem {
 	}
 	return newProblem(http.StatusMisdirectedRequest, "misdirected",
 		"The admin API does not answer for this host. Use its address or localhost, or add the host to LETTERHEAD_ADMIN_HOSTS.", nil)
-}
-
-// hostOf returns the host of a Host header, without port and brackets, in lower case.
-func hostOf(header string) string {
-	host, _, err := net.SplitHostPort(header)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
-	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // localAddress returns the address on which the request's connection was accepted.

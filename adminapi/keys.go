@@ -11,6 +11,7 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/operator"
 	"letterhead/domain/signin"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/apikey"
 	"letterhead/operations"
 	"letterhead/projections/keys"
@@ -28,11 +29,7 @@ func (x *exchange) listKeys(id string) error {
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].ID
-	}
-	names, err := x.api.Names.Names(x.ctx, ids...)
+	names, err := accountnames.NamesOf(x.ctx, x.api.Names, rows, func(r *keys.Listed) string { return r.ID })
 	if err != nil {
 		return err
 	}
@@ -86,12 +83,7 @@ func (x *exchange) issueKey(id string) error {
 	}
 	issued, err := x.api.Operations.Accounts.IssueKey(x.ctx, x.by(), id,
 		operations.NewKey{Kind: in.Kind, Name: in.Name, Terms: in.KeyTerms})
-	if err := x.confirmed(err); err != nil {
-		return err
-	}
-	remembered := issued
-	remembered.Key = ""
-	return x.answerOnce(http.StatusCreated, issued, remembered)
+	return replyOnce(x, http.StatusCreated, issued, err, func(k *operations.Key) { k.Key = "" })
 }
 
 func (x *exchange) issueLoginLink(id string) error {
@@ -105,9 +97,7 @@ func (x *exchange) issueLoginLink(id string) error {
 		return invalid("The field person is empty. Leave it out for the owner.")
 	}
 	issued, err := x.api.Operations.SignIns.IssueLink(x.ctx, x.by(), id, in.Person)
-	remembered := issued
-	remembered.URL = ""
-	return x.replyOnce(http.StatusCreated, issued, remembered, err)
+	return x.replyLink(issued, err)
 }
 
 func (x *exchange) signOut(id string) error {
@@ -136,8 +126,8 @@ func (x *exchange) setSignInEmail(id string, in struct {
 }) error {
 	person := x.request.PathValue("person")
 	_, err := x.api.Operations.SignIns.Commands.SetEmail(x.ctx, x.by(), signin.Person{AccountID: id, ID: person}, in.Email)
-	set := commands.Email{Person: person, Address: strings.ToLower(in.Email)}
-	return x.replyOnce(http.StatusOK, set, map[string]string{"person": person}, err)
+	return replyOnce[any](x, http.StatusOK, commands.Email{Person: person, Address: strings.ToLower(in.Email)}, err,
+		func(kept *any) { *kept = map[string]string{"person": person} })
 }
 
 // keyOf returns the id of the key in the path, and its account.
@@ -192,13 +182,9 @@ func (x *exchange) listTokens() error {
 	}
 	tokens, err := x.api.Operations.Tokens.List(x.ctx, s, limit+1)
 	if errors.Is(err, operators.ErrNotFound) {
-		return invalid("The parameter cursor is not a next_cursor of an answer.")
+		return invalid(notCursor)
 	}
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK,
-		pageBefore("tokens", tokens, limit, func(t *operations.Token) any { return t.ID }))
+	return x.reply(pageBefore("tokens", tokens, limit, func(t *operations.Token) any { return t.ID }), err)
 }
 
 func (x *exchange) issueToken(in struct {
@@ -210,9 +196,7 @@ func (x *exchange) issueToken(in struct {
 		return err
 	}
 	issued, err := x.api.Operations.Tokens.Issue(x.ctx, x.by(), in.Name, in.Scope, in.ExpiresAt)
-	remembered := issued
-	remembered.Token, remembered.Name = "", ""
-	return x.replyOnce(http.StatusCreated, issued, remembered, err)
+	return replyOnce(x, http.StatusCreated, issued, err, func(t *operations.Token) { t.Token, t.Name = "", "" })
 }
 
 func (x *exchange) issueOperatorLink(in struct {
@@ -223,9 +207,11 @@ func (x *exchange) issueOperatorLink(in struct {
 		return err
 	}
 	issued, err := x.api.Operations.Tokens.IssueLink(x.ctx, x.by(), in.Operator, in.Scope)
-	remembered := issued
-	remembered.URL = ""
-	return x.replyOnce(http.StatusCreated, issued, remembered, err)
+	return x.replyLink(issued, err)
+}
+
+func (x *exchange) replyLink(issued operations.LoginLink, err error) error {
+	return replyOnce(x, http.StatusCreated, issued, err, func(l *operations.LoginLink) { l.URL = "" })
 }
 
 func (x *exchange) revokeToken() error {

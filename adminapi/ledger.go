@@ -34,7 +34,7 @@ func (x *exchange) getLedger(id string) error {
 		revision, err := strconv.ParseUint(text, 10, 62)
 		switch {
 		case err != nil || newest && revision == 0:
-			return invalid("The parameter cursor is not a next_cursor of an answer.")
+			return invalid(notCursor)
 		case newest:
 			f.BeforeRevision = revision
 		default:
@@ -87,11 +87,11 @@ func (x *exchange) answerEntries(out map[string]any, entries []ledger.Entry) err
 func (x *exchange) getStatement(id string) error {
 	q := x.query("format")
 	format := q.oneOf("format", "json", "csv")
-	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
-	if err != nil {
-		return invalid("The path ends with a month like 2026-11.")
+	month, err := x.month()
+	if err == nil {
+		err = x.read(q, ledger.Name)
 	}
-	if err := x.read(q, ledger.Name); err != nil {
+	if err != nil {
 		return err
 	}
 	s, err := x.api.Ledger.Statement(x.ctx, id, month, x.api.Now())
@@ -114,11 +114,20 @@ func (x *exchange) listMonths() error {
 	return x.reply(map[string]any{"months": append([]operations.Month{}, months...)}, err)
 }
 
-// closeMonth answers POST /admin/books/{month}/close. It reads the whole log, so few run at a time.
-func (x *exchange) closeMonth() error {
+// month returns the month in the path.
+func (x *exchange) month() (time.Time, error) {
 	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
 	if err != nil {
-		return invalid("The path has a month like 2026-11 before /close.")
+		err = invalid("The path has a month like 2026-11.")
+	}
+	return month, err
+}
+
+// closeMonth answers POST /admin/books/{month}/close. It reads the whole log, so few run at a time.
+func (x *exchange) closeMonth() error {
+	month, err := x.month()
+	if err != nil {
+		return err
 	}
 	end, err := x.startReport()
 	if err != nil {
@@ -179,6 +188,17 @@ func (x *exchange) getTrialBalance() error {
 	return x.answer(http.StatusOK, markRunning(map[string]any{"balances": lines}, provisional))
 }
 
+// parseSince returns the time of the field since; zero if it is empty.
+func parseSince(text string) (since time.Time, err error) {
+	if text == "" {
+		return since, nil
+	}
+	if since, _, err = books.ParseSpan(text); err != nil {
+		err = invalid("The field since: %s.", err)
+	}
+	return since, err
+}
+
 // makeCheckpoint answers POST /admin/ledger/checkpoints. It reads the streams of all accounts, so few run at a time.
 func (x *exchange) makeCheckpoint() error {
 	var in struct {
@@ -199,12 +219,9 @@ func (x *exchange) makeCheckpoint() error {
 			return err
 		}
 	}
-	var since time.Time
-	var err error
+	since, err := parseSince(in.Since)
 	if in.Since == "" {
 		err = x.needsKey(", or the field since in the body")
-	} else if since, _, err = books.ParseSpan(in.Since); err != nil {
-		err = invalid("The field since: %s.", err)
 	}
 	if err != nil {
 		return err
@@ -229,15 +246,7 @@ func (x *exchange) listCheckpoints() error {
 		return err
 	}
 	rows, err := x.api.Checkpoints.List(x.ctx, before, limit+1)
-	if err != nil {
-		return err
-	}
-	out := map[string]any{}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		out["next_cursor"] = strconv.FormatUint(rows[limit-1].Size, 10)
-	}
-	shown := make([]any, len(rows))
+	shown := make([]map[string]any, len(rows))
 	for i, c := range rows {
 		n, err := proof.ParseNote(c.Note)
 		if err != nil {
@@ -246,14 +255,13 @@ func (x *exchange) listCheckpoints() error {
 		shown[i] = map[string]any{"origin": n.Origin, "size": n.Size, "root": fmt.Sprintf("%x", n.Root),
 			"time": c.At, "note": c.Note}
 	}
-	out["checkpoints"] = shown
-	return x.answer(http.StatusOK, out)
+	return x.reply(pageBefore("checkpoints", shown, limit, func(c *map[string]any) any { return (*c)["size"] }), err)
 }
 
 func (x *exchange) getProof(id string) error {
-	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
+	month, err := x.month()
 	if err != nil {
-		return invalid("The path ends with a month like 2026-11.")
+		return err
 	}
 	file, err := x.api.Operations.Checkpoints.Prove(x.ctx, id, month)
 	switch {
@@ -320,12 +328,9 @@ func (x *exchange) reverseUndelivered(in struct {
 	Since   string `json:"since"`
 	Account string `json:"account"`
 }) error {
-	var since time.Time
-	if in.Since != "" {
-		var err error
-		if since, _, err = books.ParseSpan(in.Since); err != nil {
-			return invalid("The field since: %s.", err)
-		}
+	since, err := parseSince(in.Since)
+	if err != nil {
+		return err
 	}
 	charges, err := x.undelivered(in.Account, since)
 	if err != nil {

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"letterhead/projections/engine"
@@ -27,12 +28,7 @@ func (x *exchange) listProjections() error {
 	if err != nil {
 		return err
 	}
-	shown := []engine.Status{}
-	for _, m := range all {
-		if state == "" || m.State == state {
-			shown = append(shown, m)
-		}
-	}
+	shown := slices.DeleteFunc(all, func(m engine.Status) bool { return state != "" && m.State != state })
 	return x.answer(http.StatusOK, map[string]any{"projections": shown})
 }
 
@@ -58,12 +54,8 @@ func (x *exchange) getHealth() error {
 	if err != nil {
 		return err
 	}
-	problems := []string{}
-	for _, why := range []string{x.api.Ready(), x.api.Operations.Checkpoints.Problem(x.ctx)} {
-		if why != "" {
-			problems = append(problems, why)
-		}
-	}
+	problems := slices.DeleteFunc([]string{x.api.Ready(), x.api.Operations.Checkpoints.Problem(x.ctx)},
+		func(why string) bool { return why == "" })
 	lag, behind := uint64(0), time.Duration(0)
 	for _, m := range all {
 		lag, behind = max(lag, m.Lag), max(behind, m.Behind)

@@ -34,6 +34,13 @@ type parameters struct {
 	err    error
 }
 
+// reject keeps an error if something is wrong, and none was kept before.
+func (q *parameters) reject(wrong bool, format string, args ...any) {
+	if wrong && q.err == nil {
+		q.err = invalid(format, args...)
+	}
+}
+
 // query parses the query, whose parameters must be among the named ones.
 func (x *exchange) query(names ...string) *parameters {
 	q := parseQuery(x.request.URL.RawQuery, names...)
@@ -81,19 +88,16 @@ func (q *parameters) text(name string) string { return q.values.Get(name) }
 // oneOf returns a value that must be one of the known ones.
 func (q *parameters) oneOf(name string, known ...string) string {
 	value := q.values.Get(name)
-	if value != "" && !slices.Contains(known, value) && q.err == nil {
-		q.err = invalid("The parameter %s is one of %s, not %q.", name, strings.Join(known, ", "), value)
-	}
+	q.reject(value != "" && !slices.Contains(known, value), "The parameter %s is one of %s, not %q.", name,
+		strings.Join(known, ", "), value)
 	return value
 }
 
 // order returns the value of sort, which begins with a minus sign for the descending order.
 func (q *parameters) order(known []string) (by string, descending bool) {
 	by, descending = strings.CutPrefix(q.values.Get("sort"), "-")
-	if (by != "" || descending) && !slices.Contains(known, by) && q.err == nil {
-		q.err = invalid("The parameter sort is one of %s, with a minus sign in front for the descending order.",
-			strings.Join(known, ", "))
-	}
+	q.reject((by != "" || descending) && !slices.Contains(known, by),
+		"The parameter sort is one of %s, with a minus sign in front for the descending order.", strings.Join(known, ", "))
 	return by, descending
 }
 
@@ -105,9 +109,7 @@ func (q *parameters) limitOf(byDefault, largest int) int {
 		return byDefault
 	}
 	n, err := strconv.Atoi(text)
-	if (err != nil || n < 1 || n > largest && !q.local) && q.err == nil {
-		q.err = invalid("The parameter limit is a number from 1 to %d.", largest)
-	}
+	q.reject(err != nil || n < 1 || n > largest && !q.local, "The parameter limit is a number from 1 to %d.", largest)
 	return n
 }
 
@@ -120,9 +122,7 @@ func (q *parameters) span(name string) (start, end time.Time) {
 		return start, end
 	}
 	start, end, err := books.ParseSpan(text)
-	if err != nil && q.err == nil {
-		q.err = invalid("The parameter %s: %s.", name, err)
-	}
+	q.reject(err != nil, "The parameter %s: %s.", name, err)
 	return start, end
 }
 
@@ -130,26 +130,20 @@ func (q *parameters) span(name string) (start, end time.Time) {
 func (q *parameters) period() (from, until time.Time) {
 	from, _ = q.span("from")
 	_, until = q.span("to")
-	if !until.IsZero() && !from.Before(until) && q.err == nil {
-		q.err = invalid("The parameter from is after the parameter to.")
-	}
+	q.reject(!until.IsZero() && !from.Before(until), "The parameter from is after the parameter to.")
 	return from, until
 }
 
 // domain returns the parameter domain as brand.WholeOrPart does.
 func (q *parameters) domain() (whole, part string) {
 	whole, part = brand.WholeOrPart(q.text("domain"))
-	if q.values.Has("domain") && whole+part == "" && q.err == nil {
-		q.err = invalid("The parameter domain is blank. Send a domain or a part of one.")
-	}
+	q.reject(q.values.Has("domain") && whole+part == "", "The parameter domain is blank. Send a domain or a part of one.")
 	return whole, part
 }
 
 func (q *parameters) moment(now time.Time) Moment {
 	at, err := ParseMoment(q.values.Get("as_of"), now)
-	if err != nil && q.err == nil {
-		q.err = invalid("The parameter as_of: %s.", err)
-	}
+	q.reject(err != nil, "The parameter as_of: %s.", err)
 	return at
 }
 
@@ -157,9 +151,7 @@ func (q *parameters) moment(now time.Time) Moment {
 // without one, which is the present. The report is provisional unless that has passed.
 func (q *parameters) reportEnd(now time.Time) (until time.Time, provisional bool) {
 	at, err := ParseMoment(q.values.Get("at"), now)
-	if err != nil && q.err == nil {
-		q.err = invalid("The parameter at: %s.", err)
-	}
+	q.reject(err != nil, "The parameter at: %s.", err)
 	_, until = q.span("at")
 	return until, at.IsZero() || at.Provisional
 }
@@ -188,14 +180,16 @@ func after[T any](q *parameters) *T {
 	return last
 }
 
+const notCursor = "The parameter cursor is not a next_cursor of an answer."
+
 func decodeCursor[T any](text, sort string) (*T, error) {
 	if len(text) > maxCursor {
-		return nil, invalid("The parameter cursor is not a next_cursor of an answer.")
+		return nil, invalid(notCursor)
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	var c cursor[T]
 	if err != nil || json.Unmarshal(raw, &c) != nil || c.Last == nil {
-		return nil, invalid("The parameter cursor is not a next_cursor of an answer.")
+		return nil, invalid(notCursor)
 	}
 	if c.Sort != sort {
 		return nil, invalid("The cursor belongs to a listing in another order. Send the same sort as before.")

@@ -165,10 +165,7 @@ func (x *exchange) reportPayment(in report, r eventschemas.BillingReported) erro
 	if err == nil && outcome.Outcome == billing.Applied && known == nil { // another report may have granted it
 		err = x.compare(in, r)
 	}
-	if err != nil {
-		return err
-	}
-	return x.answerReport(r, repeated || known != nil, outcome)
+	return x.answerReport(r, repeated || known != nil, outcome, err)
 }
 
 // reportFailure reports that a payment was attempted and failed, which raises a notice.
@@ -191,10 +188,7 @@ func (x *exchange) reportFailure(in report, r eventschemas.BillingReported) erro
 		return err
 	}
 	outcome, err := x.outcomeOf(r.EventID)
-	if err != nil {
-		return err
-	}
-	return x.answerReport(r, repeated, outcome)
+	return x.answerReport(r, repeated, outcome, err)
 }
 
 // compare rejects a report of a payment that was granted to its account with other values.
@@ -259,11 +253,9 @@ func (x *exchange) reportClaim(in report, r eventschemas.BillingReported) error 
 	outcome := eventschemas.BillingSettled{Outcome: billing.Waiting,
 		Reason: "its payment " + in.PaymentID + " was not granted yet"}
 	if known != nil {
-		if outcome, err = x.outcomeOf(r.EventID); err != nil {
-			return err
-		}
+		outcome, err = x.outcomeOf(r.EventID)
 	}
-	return x.answerReport(r, repeated, outcome)
+	return x.answerReport(r, repeated, outcome, err)
 }
 
 // refundNow takes back credits of a payment, or the rest of them, which a BillingReported cannot express. A dispute
@@ -434,9 +426,12 @@ func sameReport(r, recorded eventschemas.BillingReported) bool {
 	return reflect.DeepEqual(r, recorded)
 }
 
-// answerReport answers with what became of a report.
-func (x *exchange) answerReport(r eventschemas.BillingReported, repeated bool,
-	outcome eventschemas.BillingSettled) error {
+// answerReport answers with what became of a report, unless that is not known because of an error.
+func (x *exchange) answerReport(r eventschemas.BillingReported, repeated bool, outcome eventschemas.BillingSettled,
+	err error) error {
+	if err != nil {
+		return err
+	}
 	standing, err := x.api.Writer.Standing(x.ctx, r.AccountID)
 	if err != nil {
 		return err

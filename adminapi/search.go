@@ -43,9 +43,7 @@ func (q *parameters) searched() string {
 	text := strings.TrimSpace(q.text("q"))
 	n := utf8.RuneCountInString(text)
 	wrong := n < minSearched || n > maxSearched || strings.ContainsFunc(text, unicode.IsControl)
-	if q.values.Has("q") && wrong && q.err == nil {
-		q.err = invalid("The parameter q takes %d to %d characters of text.", minSearched, maxSearched)
-	}
+	q.reject(q.values.Has("q") && wrong, "The parameter q takes %d to %d characters of text.", minSearched, maxSearched)
 	return text
 }
 
@@ -112,9 +110,7 @@ func (x *exchange) matching(text string) (found []accounts.Account, names map[st
 func (x *exchange) search() error {
 	q := x.query("q")
 	text := q.searched()
-	if text == "" && q.err == nil {
-		q.err = invalid("The parameter q is needed: a name, an e-mail address, a domain or an id.")
-	}
+	q.reject(text == "", "The parameter q is needed: a name, an e-mail address, a domain or an id.")
 	if q.err != nil {
 		return q.err
 	}

@@ -43,11 +43,7 @@ func (x *exchange) showReplay() error {
 	if r.Behind != nil {
 		v.Notice = behind
 	}
-	status := http.StatusOK
-	if r.AtProblem != "" {
-		status = http.StatusUnprocessableEntity
-	}
-	return x.show(status, "replay", v)
+	return x.show(audit.Status(r.AtProblem), "replay", v)
 }
 
 // maxStoryBrands limits the brands whose crawls a story has. A batch may have charged for some hundred.

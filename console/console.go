@@ -8,7 +8,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
@@ -79,12 +78,8 @@ type Console struct {
 	unknownLinks ratelimit.Counters  // by client
 }
 
-// New returns the console, or an error that names the part that is missing or wrong.
+// New returns the console, or an error that names the part that is wrong.
 func New(cfg Config) (*Console, error) {
-	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Figures == nil || cfg.Space == nil ||
-		cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil || cfg.Visitor == nil {
-		return nil, errors.New("console: a part is missing")
-	}
 	base, err := url.Parse(cfg.BaseURL)
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("console: BaseURL %q is not a URL", cfg.BaseURL)

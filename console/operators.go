@@ -97,16 +97,14 @@ type signInView struct {
 
 // linkProblems are the reasons why a link does not sign in.
 var linkProblems = []web.Row{
-	{When: faults.OneOf(domain.ErrLinkUsed), Problem: problem{Status: http.StatusGone,
-		Title: "This link was used before",
-		Text:  "Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."}},
-	{When: faults.OneOf(domain.ErrLinkExpired), Problem: problem{Status: http.StatusGone,
-		Title: "This link has expired", Text: "Links can be used for some minutes only."}},
-	{When: faults.OneOf(domain.ErrUnknownLink), Problem: problem{Status: http.StatusNotFound,
-		Title: "This link is not known", Text: "A part of it may be missing: copy all of it."}},
-	{When: faults.OneOf(domain.ErrTooManyTokens), Problem: problem{Status: http.StatusConflict,
-		Title: "There are too many tokens",
-		Text:  "Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."}},
+	web.NewRow(faults.OneOf(domain.ErrLinkUsed), http.StatusGone, "This link was used before",
+		"Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."),
+	web.NewRow(faults.OneOf(domain.ErrLinkExpired), http.StatusGone, "This link has expired",
+		"Links can be used for some minutes only."),
+	web.NewRow(faults.OneOf(domain.ErrUnknownLink), http.StatusNotFound, "This link is not known",
+		"A part of it may be missing: copy all of it."),
+	web.NewRow(faults.OneOf(domain.ErrTooManyTokens), http.StatusConflict, "There are too many tokens",
+		"Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."),
 }
 
 // showSignIn answers GET /sign-in. It neither uses the link up nor checks it, because programs that preview mails open

@@ -31,30 +31,27 @@ func wrongInput(field, text string) *problem {
 	return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: text, Field: field}
 }
 
-func row(when func(error) bool, title, text string) web.Row {
-	return web.Row{When: when, Problem: problem{Status: http.StatusServiceUnavailable, Title: title, Text: text}}
-}
-
 // problems is the table from errors of other parts to pages.
 var problems = []web.Row{
-	row(faults.Full, "The disk is full",
+	web.NewRow(faults.Full, http.StatusServiceUnavailable, "The disk is full",
 		"Nothing can be changed, and signing in is not possible. Make room on the disk of the data folder, then load the page again."),
-	row(faults.Log, "The event log cannot be reached",
+	web.NewRow(faults.Log, http.StatusServiceUnavailable, "The event log cannot be reached",
 		"This page needs it. Load the page again when it is back; pages of accounts, payments and brands need only the database."),
-	row(faults.Database, "The database cannot be reached", "This page needs it. Load the page again when it is back."),
-	row(faults.NotReady, "The read models are being built",
+	web.NewRow(faults.Database, http.StatusServiceUnavailable, "The database cannot be reached",
+		"This page needs it. Load the page again when it is back."),
+	web.NewRow(faults.NotReady, http.StatusServiceUnavailable, "The read models are being built",
 		"Load the page again in a moment; the page of health shows the progress."),
-	row(faults.OneOf(context.DeadlineExceeded), "This took too long",
+	web.NewRow(faults.OneOf(context.DeadlineExceeded), http.StatusServiceUnavailable, "This took too long",
 		"A part of the service did not answer in time. Load the page again."),
-	{When: web.Any, Problem: problem{Status: http.StatusInternalServerError, Title: "Something failed on our side",
-		Text: "Load the page again. If that keeps failing, look for the request id in the log."}},
+	web.NewRow(web.Any, http.StatusInternalServerError, "Something failed on our side",
+		"Load the page again. If that keeps failing, look for the request id in the log."),
 }
 
 // visitorProblems is the table for visitors who are not signed in.
 var visitorProblems = slices.Concat(problems[:1], []web.Row{
-	row(faults.Log, "The event log cannot be reached",
+	web.NewRow(faults.Log, http.StatusServiceUnavailable, "The event log cannot be reached",
 		"You can sign in when it is back. The next attempt says whether the link was used up."),
-	row(faults.Database, "The database cannot be reached",
+	web.NewRow(faults.Database, http.StatusServiceUnavailable, "The database cannot be reached",
 		"You can sign in when it is back. Links can be used for 15 minutes."),
 }, problems[3:])
 

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -82,7 +83,8 @@ type Dashboard struct {
 	base       string // path of BaseURL
 	secure     bool   // cookies are sent over https only
 	protection *http.CrossOriginProtection
-	pages      *pages
+	templates  map[string]*template.Template
+	static     *site.Static
 	statements *statement.Page
 	router     http.Handler
 	running    *semaphore.Weighted
@@ -90,11 +92,8 @@ type Dashboard struct {
 	ledgers    *semaphore.Weighted
 }
 
-// New returns the dashboard, or an error that names the part that is missing or wrong.
+// New returns the dashboard, or an error that names the part that is wrong.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
-	if cfg.Logger == nil || cfg.Now == nil || cfg.Visitor == nil || deps.Audit == nil {
-		return nil, errors.New("dashboard: Logger, Now, Visitor or Audit is missing")
-	}
 	u, err := url.Parse(cfg.BaseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("dashboard: BaseURL %q is not an http or https URL", cfg.BaseURL)
@@ -102,13 +101,16 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	d := &Dashboard{
 		Config: cfg, Deps: deps, base: u.EscapedPath(), secure: u.Scheme == "https",
 		protection: http.NewCrossOriginProtection(), running: semaphore.NewWeighted(maxRunning),
-		accounts: ratelimit.NewShares(maxAccountRunning), ledgers: semaphore.NewWeighted(audit.LedgerReads()),
+		accounts: ratelimit.NewShares(maxAccountRunning), ledgers: semaphore.NewWeighted(ledger.Reads()),
 	}
 	// A proxy may have replaced the host of a request, with which the origin of its page is compared.
 	if err := d.protection.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
 		return nil, fmt.Errorf("dashboard: BaseURL %q: %w", cfg.BaseURL, err)
 	}
-	if d.pages, err = newPages(d.base, cfg.Service); err != nil {
+	if d.static, err = site.NewStatic(d.base, d.base+"/static/dashboard/", cfg.Service); err != nil {
+		return nil, err
+	}
+	if d.templates, err = audit.Templates(names, functions, files); err != nil {
 		return nil, err
 	}
 	if d.statements, err = statement.NewPage(cfg.BaseURL); err != nil {
@@ -117,9 +119,6 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	d.route()
 	return d, nil
 }
-
-// Handler returns the handler of the paths /dashboard, below it, and /static/dashboard/.
-func (d *Dashboard) Handler() http.Handler { return http.HandlerFunc(d.serve) }
 
 // ErrNoMail means that the service has no mail server.
 var ErrNoMail = errors.New("the service sends no e-mail")

@@ -24,11 +24,14 @@ type exchange struct {
 }
 
 // cookie returns the cookie of sessions. Over plain http the browser sends it to the dashboard only.
-func (d *Dashboard) cookie() web.Cookie {
-	return web.Cookie{Name: "letterhead_session", Path: d.base + "/dashboard", TLS: d.secure}
+func (d *Dashboard) cookie() web.Cookie { return d.cookieOf("letterhead_session") }
+
+func (d *Dashboard) cookieOf(name string) web.Cookie {
+	return web.Cookie{Name: name, Path: d.base + "/dashboard", TLS: d.secure}
 }
 
-func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements http.Handler. It answers the paths /dashboard, below it, and /static/dashboard/.
+func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	web.Protect(w.Header())
 	if !web.Clean(w, r) {
 		d.router.ServeHTTP(w, r)
@@ -79,7 +82,7 @@ func (d *Dashboard) route() {
 			"This URL answers "+x.Header().Get("Allow")+" only.", nil)
 	}})
 	r := web.NewRouter(routes, other, d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
-	for name, file := range d.pages.static.Files() {
+	for name, file := range d.static.Files() {
 		r.Handle("/static/dashboard/"+name, file).Methods(http.MethodGet, http.MethodHead)
 	}
 	overview := http.RedirectHandler(d.base+"/dashboard", http.StatusMovedPermanently)
@@ -163,36 +166,31 @@ var (
 		"Wait a moment, then load this one again.", nil)
 )
 
-func row(when func(error) bool, status int, title, text string) web.Row {
-	return web.Row{When: when, Problem: problem{Status: status, Title: title, Text: text},
-		Expected: status == http.StatusUnauthorized}
-}
-
 // problems is the table from errors of other parts to pages.
 var problems = []web.Row{
-	row(faults.OneOf(sessions.ErrNotFound), http.StatusUnauthorized, "You are not signed in",
+	web.NewRow(faults.OneOf(sessions.ErrNotFound), http.StatusUnauthorized, "You are not signed in",
 		"A session ends by itself after some days, or when you sign out."),
-	row(faults.OneOf(account.ErrNotFound, accounts.ErrNotFound), http.StatusNotFound, "The account was not found",
+	web.NewRow(faults.OneOf(account.ErrNotFound, accounts.ErrNotFound), http.StatusNotFound, "The account was not found",
 		"It may have been opened a moment ago. Load the page again."),
-	row(faults.Loading, http.StatusServiceUnavailable, "The account is still being loaded",
+	web.NewRow(faults.Loading, http.StatusServiceUnavailable, "The account is still being loaded",
 		"Its history is long, and the service was restarted. Load the page again in a minute."),
-	row(faults.OneOf(ratelimit.ErrUnavailable), http.StatusServiceUnavailable,
+	web.NewRow(faults.OneOf(ratelimit.ErrUnavailable), http.StatusServiceUnavailable,
 		"The limits of requests cannot be checked", "Load the page again in a moment."),
-	row(faults.Full, http.StatusServiceUnavailable, "The service has no storage left",
+	web.NewRow(faults.Full, http.StatusServiceUnavailable, "The service has no storage left",
 		"Nothing can be changed until there is room. Balances, logos of known brands and the documentation are still served. Look-ups answer 503, which costs nothing."),
-	row(faults.Log, http.StatusServiceUnavailable, "The event log cannot be reached",
+	web.NewRow(faults.Log, http.StatusServiceUnavailable, "The event log cannot be reached",
 		"Credits and keys can neither be read nor changed until it is back. Logos of known brands and the documentation are still served. Look-ups and searches answer 503, which costs nothing."),
-	row(faults.Busy, http.StatusServiceUnavailable, "The account is busy",
+	web.NewRow(faults.Busy, http.StatusServiceUnavailable, "The account is busy",
 		"It has more running requests than can be settled in time. Load the page again."),
-	row(faults.Database, http.StatusServiceUnavailable, "The database cannot be reached",
+	web.NewRow(faults.Database, http.StatusServiceUnavailable, "The database cannot be reached",
 		"The dashboard can show nothing until it is back; you stay signed in. The documentation and stored images are still served. Requests with an API key may answer 503, which costs nothing."),
-	row(faults.NotReady, http.StatusServiceUnavailable, "This part of the dashboard is being prepared",
+	web.NewRow(faults.NotReady, http.StatusServiceUnavailable, "This part of the dashboard is being prepared",
 		"Its tables cannot be read yet. Look-ups, searches and logos are served as usual."),
-	row(faults.OneOf(eventschemas.ErrNotYet), http.StatusServiceUnavailable, "The service is being upgraded",
+	web.NewRow(faults.OneOf(eventschemas.ErrNotYet), http.StatusServiceUnavailable, "The service is being upgraded",
 		"This can be done when the operator has finished the upgrade. Look-ups, searches and logos are served as usual."),
-	row(faults.OneOf(context.DeadlineExceeded), http.StatusServiceUnavailable, "This took too long",
+	web.NewRow(faults.OneOf(context.DeadlineExceeded), http.StatusServiceUnavailable, "This took too long",
 		"A part of the service did not answer in time. Load the page again."),
-	row(web.Any, http.StatusInternalServerError, "Something failed on our side",
+	web.NewRow(web.Any, http.StatusInternalServerError, "Something failed on our side",
 		"Load the page again. If that keeps failing, report the request id to the operator of the service."),
 }
 

@@ -42,22 +42,17 @@ type keysView struct {
 	Done         string // a sentence about the action that led to the page
 }
 
-// keyForm is the form for a new key as it was filled in. The problems are sentences for its fields.
+// keyForm is the form for a new key as it was filled in.
 type keyForm struct {
-	ID, Name, Kind, Expires, Origins                                        string
-	Scopes                                                                  []string
-	NameProblem, KindProblem, ExpiresProblem, ScopesProblem, OriginsProblem string
-	Failed                                                                  string
-	MaxName                                                                 int
+	ID, Name, Kind, Expires, Origins string
+	Scopes                           []string
+	Problems                         map[string]string // sentences for its fields, by their names
+	Failed                           string
+	MaxName                          int
 }
 
 // Has reports whether a scope is chosen.
 func (f keyForm) Has(scope string) bool { return slices.Contains(f.Scopes, scope) }
-
-// wrong reports whether a field has a problem.
-func (f keyForm) wrong() bool {
-	return f.NameProblem+f.KindProblem+f.ExpiresProblem+f.ScopesProblem+f.OriginsProblem != ""
-}
 
 // newKeyForm returns an empty form. Its id makes a form that is sent twice issue one key.
 func newKeyForm() keyForm {
@@ -99,13 +94,15 @@ func (x *exchange) showKeysWith(status int, form keyForm) error {
 func (x *exchange) issueKey() error {
 	form := keyForm{ID: x.Form.Get("id"), Name: strings.TrimSpace(x.Form.Get("name")), Kind: x.Form.Get("kind"),
 		Expires: strings.TrimSpace(x.Form.Get("expires")), Scopes: x.Form["scope"], Origins: x.Form.Get("origins"),
-		MaxName: maxKeyName}
-	form.NameProblem = checkKeyName(form.Name)
+		Problems: map[string]string{}, MaxName: maxKeyName}
+	if problem := checkKeyName(form.Name); problem != "" {
+		form.Problems["name"] = problem
+	}
 	terms := form.terms()
 	if _, err := uuid.Parse(form.ID); err != nil {
 		form.ID = uuid.NewString() // it was not sent by the page, so it is no repeat
 	}
-	if form.wrong() {
+	if len(form.Problems) > 0 {
 		return x.showKeysWith(http.StatusUnprocessableEntity, form)
 	}
 	key := operations.NewKey{Kind: apikey.Kind(form.Kind), Name: form.Name, Terms: terms}
@@ -143,42 +140,36 @@ func (f *keyForm) terms() (t account.KeyTerms) {
 	if f.Expires != "" {
 		day, err := time.Parse(time.DateOnly, f.Expires)
 		if err != nil {
-			f.ExpiresProblem = "Choose a day, written as 2027-01-31, or leave the field empty."
+			f.Problems["expires"] = "Choose a day, written as 2027-01-31, or leave the field empty."
 		}
 		t.ExpiresAt = day.AddDate(0, 0, 1)
 	}
 	switch f.Kind {
 	case string(apikey.Secret):
 		if len(t.Origins) > 0 {
-			f.OriginsProblem = "A secret key has no origins, because it must not be in web pages. Leave this empty, or choose publishable."
+			f.Problems["origins"] = "A secret key has no origins, because it must not be in web pages. Leave this empty, or choose publishable."
 		}
 	case string(apikey.Publishable):
 		if len(f.Scopes) == 0 {
-			f.ScopesProblem = "Choose at least one."
+			f.Problems["scopes"] = "Choose at least one."
 		}
 		if !slices.Equal(f.Scopes, account.KeyScopes) {
 			t.Scopes = f.Scopes
 		}
 	default:
-		f.KindProblem = "Choose secret or publishable."
+		f.Problems["kind"] = "Choose secret or publishable."
 	}
 	return t
 }
 
 // reject explains terms that the account rejects. It returns false if no field of the form has the cause.
 func (f *keyForm) reject(e *account.InvalidError) bool {
-	sentence := "The " + e.Field + " " + e.Reason + "."
-	switch e.Field {
-	case "expiry":
-		f.ExpiresProblem = sentence
-	case "scope":
-		f.ScopesProblem = sentence
-	case "origin", "origins":
-		f.OriginsProblem = sentence
-	default:
-		return false
+	fields := map[string]string{"expiry": "expires", "scope": "scopes", "origin": "origins", "origins": "origins"}
+	field, known := fields[e.Field]
+	if known {
+		f.Problems[field] = "The " + e.Field + " " + e.Reason + "."
 	}
-	return true
+	return known
 }
 
 // checkKeyName returns a sentence about a name that a key cannot have.

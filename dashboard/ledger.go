@@ -211,13 +211,9 @@ func (x *exchange) showUsage() error {
 	if err != nil {
 		return err
 	}
-	status := http.StatusOK
-	if used.Problem != "" {
-		status = http.StatusUnprocessableEntity
-	}
-	page := audit.UsagePage{Usage: used, Static: x.pages.static, URL: x.base + "/dashboard/usage",
+	page := audit.UsagePage{Usage: used, Static: x.static, URL: x.base + "/dashboard/usage",
 		Status: string(x.account.Status)}
-	return x.show(status, "usage", view{Title: "Usage", Section: "Usage", Notice: x.noticeOf(used.Behind), Page: page})
+	return x.show(audit.Status(used.Problem), "usage", view{Title: "Usage", Section: "Usage", Notice: x.noticeOf(used.Behind), Page: page})
 }
 
 // showReplay answers GET /dashboard/replay: the account after an event, recomputed from the first one.
@@ -229,13 +225,9 @@ func (x *exchange) showReplay() error {
 	if r.Stopped != nil {
 		r.Uncompared = problemOf(r.Stopped).Title + "."
 	}
-	status := http.StatusOK
-	if r.AtProblem != "" {
-		status = http.StatusUnprocessableEntity
-	}
 	pages := x.base + "/dashboard"
 	page := audit.ReplayPage{Replay: r, Name: x.name, URL: pages + "/replay", Requests: pages + "/ledger",
 		Statements: pages + "/statements"}
-	return x.show(status, "replay", view{Title: page.Title(), Section: "Replay", Notice: x.noticeOf(r.Behind),
+	return x.show(audit.Status(r.AtProblem), "replay", view{Title: page.Title(), Section: "Replay", Notice: x.noticeOf(r.Behind),
 		Refresh: r.Refresh, Page: page})
 }

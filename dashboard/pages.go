@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"strconv"
 
-	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
 	"letterhead/domain/signin"
 	"letterhead/internal/web"
@@ -20,25 +19,6 @@ var files embed.FS
 var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "replay",
 	"statements", "usage", "credits", "leave", "notices", "playground", "problem"}
 
-// pages are the templates and the files that they refer to.
-type pages struct {
-	base      string
-	templates map[string]*template.Template
-	static    *site.Static
-}
-
-func newPages(base string, of site.Service) (*pages, error) {
-	static, err := site.NewStatic(base, base+"/static/dashboard/", of)
-	if err != nil {
-		return nil, err
-	}
-	templates, err := audit.Templates(names, functions, files)
-	if err != nil {
-		return nil, err
-	}
-	return &pages{base: base, templates: templates, static: static}, nil
-}
-
 type view struct {
 	Title   string
 	Section string // of the navigation; empty for a page that is not in it
@@ -47,17 +27,16 @@ type view struct {
 	Refresh int    // seconds after which a browser without scripts loads the page again; 0 for never
 
 	// Set by show.
-	Base             string
-	Service          string // its name
-	Style, Script    string
-	HTMX, HTMXConfig string
-	Session          *signin.Session // nil if the page is shown without one
-	Account          string          // name of the account, or its id
-	AccountID        string
-	Status           string // of the account
-	Form             string // token of forms
-	RequestID        string
-	Sections         []section
+	*site.Static
+	Base       string
+	HTMXConfig string
+	Session    *signin.Session // nil if the page is shown without one
+	Account    string          // name of the account, or its id
+	AccountID  string
+	Status     string // of the account
+	Form       string // token of forms
+	RequestID  string
+	Sections   []section
 }
 
 type section struct{ Name, Path string }
@@ -68,16 +47,14 @@ var sections = []section{
 }
 
 func (x *exchange) show(status int, name string, v view) error {
-	v.Base, v.Service = x.base, x.pages.static.Name
-	v.Style, v.Script = x.pages.static.Style, x.pages.static.Script
-	v.HTMX, v.HTMXConfig = x.pages.static.HTMX, site.HTMXConfig
+	v.Static, v.Base, v.HTMXConfig = x.static, x.base, site.HTMXConfig
 	v.RequestID, v.Sections = x.ID, sections
 	if x.account != nil {
 		v.Session, v.Form = &x.session, web.FormToken(x.Token)
 		v.AccountID, v.Account = x.account.ID, cmp.Or(x.name, x.account.ID)
 		v.Status = string(x.account.Status)
 	}
-	return x.Show(status, x.pages.templates[name], v)
+	return x.Show(status, x.templates[name], v)
 }
 
 // functions are those of the templates, besides the shared ones.

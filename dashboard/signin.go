@@ -34,19 +34,16 @@ type mailForm struct {
 
 // linkProblems are the reasons why a link does not sign in.
 var linkProblems = []web.Row{
-	{When: faults.OneOf(signin.ErrLinkUsed), Problem: problem{Status: http.StatusGone,
-		Title: "This link was used before",
-		Text:  "Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service."}},
-	{When: faults.OneOf(signin.ErrLinkExpired), Problem: problem{Status: http.StatusGone,
-		Title: "This link has expired", Text: "Links can be used for some minutes only."}},
-	{When: faults.OneOf(signin.ErrUnknownLink), Problem: problem{Status: http.StatusNotFound,
-		Title: "This link is not known", Text: "A part of it may be missing: copy all of it. Old links are forgotten."}},
-	{When: faults.OneOf(account.ErrClosed), Problem: problem{Status: http.StatusGone,
-		Title: "This account is closed",
-		Text:  "It no longer accepts sign-ins. The operator of the service has its ledger and statements."}},
-	{When: faults.OneOf(signin.ErrTooManySessions), Problem: problem{Status: http.StatusConflict,
-		Title: "Too many people are signed in",
-		Text:  "The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up."}},
+	web.NewRow(faults.OneOf(signin.ErrLinkUsed), http.StatusGone, "This link was used before",
+		"Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service."),
+	web.NewRow(faults.OneOf(signin.ErrLinkExpired), http.StatusGone, "This link has expired",
+		"Links can be used for some minutes only."),
+	web.NewRow(faults.OneOf(signin.ErrUnknownLink), http.StatusNotFound, "This link is not known",
+		"A part of it may be missing: copy all of it. Old links are forgotten."),
+	web.NewRow(faults.OneOf(account.ErrClosed), http.StatusGone, "This account is closed",
+		"It no longer accepts sign-ins. The operator of the service has its ledger and statements."),
+	web.NewRow(faults.OneOf(signin.ErrTooManySessions), http.StatusConflict, "Too many people are signed in",
+		"The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up."),
 }
 
 // showSignIn answers GET /dashboard/sign-in. It neither uses the link up nor checks it, because programs that preview
@@ -95,9 +92,7 @@ const wantedFor = time.Hour
 
 // wantedCookie returns the cookie with the page that a person asked for before signing in. The link to sign in comes
 // from elsewhere, so that only the browser can remember the page.
-func (d *Dashboard) wantedCookie() web.Cookie {
-	return web.Cookie{Name: "letterhead_page", Path: d.base + "/dashboard", TLS: d.secure}
-}
+func (d *Dashboard) wantedCookie() web.Cookie { return d.cookieOf("letterhead_page") }
 
 // want makes the browser remember a page, given below /dashboard; without one it forgets that of before. It reports
 // whether the page is remembered.

@@ -29,22 +29,14 @@ import (
 // Dashboard returns what makes the pages for customers, for readapi.Config.Dashboard.
 func (n *Node) Dashboard(people dashboard.Sessions) func(api http.Handler) (http.Handler, error) {
 	return func(api http.Handler) (http.Handler, error) {
-		auditor, err := n.auditor()
-		if err != nil {
-			return nil, err
-		}
-		d, err := dashboard.New(dashboard.Config{
+		return dashboard.New(dashboard.Config{
 			BaseURL: n.Config.BaseURL, Service: n.service(), Plans: n.Plans, Logger: n.logger, Now: n.Stores.clock.Now,
 			Visitor: visitor(n.Config),
 		}, dashboard.Deps{
 			Sessions: people, API: ownAPI{api}, Operations: n.Operations, Writer: n.Writers.Accounts,
 			Quotas: n.Writers.Quotas, Accounts: n.Models.Accounts, Names: n.Stores.Names, Keys: n.Models.Keys,
-			Usage: n.Models.Usage, Ledger: n.Models.Ledger, Audit: auditor,
+			Usage: n.Models.Usage, Ledger: n.Models.Ledger, Audit: n.auditor(),
 		})
-		if err != nil {
-			return nil, err
-		}
-		return d.Handler(), nil
 	}
 }
 
@@ -117,10 +109,6 @@ func (n *Node) service() site.Service {
 
 // Console returns the pages for operators, for adminapi.Config.Pages.
 func (n *Node) Console(api http.Handler) (http.Handler, error) {
-	auditor, err := n.auditor()
-	if err != nil {
-		return nil, err
-	}
 	// The pages need not wait until every node follows.
 	signIn := func(ctx context.Context, link string) (token string, expires time.Time, err error) {
 		token, issued, err := n.Operations.Tokens.Enter(ctx, link)
@@ -132,26 +120,23 @@ func (n *Node) Console(api http.Handler) (http.Handler, error) {
 		return token, issued.ExpiresAt, err
 	}
 	return console.New(console.Config{
-		BaseURL: n.Config.BaseURL, Service: n.service(), SignIn: signIn, API: api, Audit: auditor, Figures: n.figures,
+		BaseURL: n.Config.BaseURL, Service: n.service(), SignIn: signIn, API: api, Audit: n.auditor(), Figures: n.figures,
 		Space: func() (disk.Space, error) { return disk.At(n.Config.Data) }, Logger: n.logger, Now: n.Stores.clock.Now,
 		NewID: func() string { return runs.RequestID(n.run.id) }, Visitor: visitor(n.Config),
 	})
 }
 
 // newAuditor returns what replays accounts, for customers and operators together: its memory is limited.
-func (n *Node) newAuditor() (*audit.Auditor, error) {
+func (n *Node) newAuditor() *audit.Auditor {
 	limits := audit.DefaultLimits
 	if n.options.Parts.Replays != nil {
 		limits = *n.options.Parts.Replays
 	}
-	a, err := audit.New(audit.Sources{Log: n.Stores.Log, Accounts: n.Models.Accounts,
+	a := audit.New(audit.Sources{Log: n.Stores.Log, Accounts: n.Models.Accounts,
 		Names: n.Stores.Names, Keys: n.Models.Keys, Ledger: n.Models.Ledger, Counts: n.Models.Usage, Folded: n.Operations.Reads.Folded,
 		Logger: n.logger, Now: n.Stores.clock.Now, Limits: limits})
-	if err != nil {
-		return nil, err
-	}
 	n.life.closing(a.Close)
-	return a, nil
+	return a
 }
 
 // noteFigures returns the part that notes the figures of this process, which the console of any node adds up.

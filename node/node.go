@@ -67,7 +67,7 @@ type Node struct {
 
 	roles      *roles.Meter
 	brandWatch *brandwatch.Tail
-	auditor    func() (*audit.Auditor, error)
+	auditor    func() *audit.Auditor
 	bus        *broker.Bus             // nil without a role that uses it
 	kafka      *kafka.Transport        // the transport of the bus, if that is Kafka
 	attempts   *crawl.Attempts         // crawls that crawlers have begun
@@ -135,7 +135,7 @@ func newNode(cfg config.Config, lock *datafolder.Lock, o Options, logLevel strin
 			_ = n.Operations.Reads.CatchUp(ctx) // a stopped read model or node is not waited for
 		}
 	}
-	n.auditor = sync.OnceValues(n.newAuditor)
+	n.auditor = sync.OnceValue(n.newAuditor)
 	n.hasCheckpoint = make(chan struct{})
 	n.checkpointed = sync.OnceFunc(func() { close(n.hasCheckpoint) })
 	return n, nil

@@ -2,7 +2,6 @@ package operations
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -165,11 +164,7 @@ func (o *Accounts) IssueKey(ctx context.Context, by commands.Request, accountID 
 	if err != nil {
 		return Key{}, err
 	}
-	text, err := apikey.Generate(in.Kind, rand.Reader)
-	if err != nil {
-		return Key{}, err
-	}
-	key, err := apikey.Parse(text)
+	text, key, err := newKey(in.Kind)
 	if err != nil {
 		return Key{}, err
 	}

@@ -203,7 +203,8 @@ func (v *ledgerAudit) audit(ctx context.Context, id string) error {
 	}
 	if row != nil {
 		claims = append(claims,
-			commands.Claim{Source: "its row in the read model", Revision: row.Revision, Differs: row.differs})
+			commands.Claim{Source: "its row in the read model", Revision: row.Revision,
+				Differs: func(a *account.Account) string { return differs(row, a) }})
 	}
 	events, wrong, err := commands.AuditAccount(ctx, v.Log, id, claims, func(events int) {
 		v.events += uint64(events)
@@ -224,7 +225,7 @@ func (v *ledgerAudit) audit(ctx context.Context, id string) error {
 }
 
 // rowIsCurrent complains if the row lacks an event that the log held when the audit began.
-func (v *ledgerAudit) rowIsCurrent(ctx context.Context, row *auditedRow) error {
+func (v *ledgerAudit) rowIsCurrent(ctx context.Context, row *accounts.Account) error {
 	next, err := v.Log.ReadStream(ctx, account.Stream(row.ID), row.Revision+1, eventlog.Forward, 1)
 	if err != nil {
 		return err
@@ -236,10 +237,8 @@ func (v *ledgerAudit) rowIsCurrent(ctx context.Context, row *auditedRow) error {
 	return nil
 }
 
-// auditedRow is an account as the read model has it.
-type auditedRow struct{ accounts.Account }
-
-func (v *ledgerAudit) row(ctx context.Context, id string) (*auditedRow, error) {
+// row returns the account as the read model has it; nil if that has none.
+func (v *ledgerAudit) row(ctx context.Context, id string) (*accounts.Account, error) {
 	if v.noRows {
 		return nil, nil
 	}
@@ -250,13 +249,11 @@ func (v *ledgerAudit) row(ctx context.Context, id string) (*auditedRow, error) {
 		}
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &auditedRow{*row}, nil
+	return row, err
 }
 
-func (r *auditedRow) differs(a *account.Account) string {
+// differs says how a row of the read model differs from the account that the events add up to.
+func differs(r *accounts.Account, a *account.Account) string {
 	switch {
 	case r.Balance != a.Balance():
 		return fmt.Sprintf("balance is %d, but the events add up to %d", r.Balance, a.Balance())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"letterhead/commands"
@@ -106,15 +107,10 @@ func (o *Charges) Undelivered(ctx context.Context, accountID string, since time.
 	} else {
 		uncertain = runs.UncertainSingleNode(all, o.RunID, now)
 	}
-	var first time.Time
-	for _, period := range uncertain {
-		if first.IsZero() || period.From.Before(first) {
-			first = period.From
-		}
-	}
 	if len(uncertain) == 0 {
 		return nil, nil
 	}
+	first := slices.MinFunc(uncertain, func(a, b runs.UncertainPeriod) int { return a.From.Compare(b.From) }).From
 	if first.Before(since) {
 		first = since
 	}
@@ -152,13 +148,7 @@ func (o *Charges) Undelivered(ctx context.Context, accountID string, since time.
 			break
 		}
 	}
-	open := found[:0]
-	for _, c := range found {
-		if !settled[c.ChargeID] {
-			open = append(open, c)
-		}
-	}
-	return open, nil
+	return slices.DeleteFunc(found, func(c UndeliveredCharge) bool { return settled[c.ChargeID] }), nil
 }
 
 // Reverse reverses charges. A charge that is too old to be reversed stays, and a charge that cannot be reversed

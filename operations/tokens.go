@@ -53,7 +53,7 @@ type Tokens struct {
 // is stored nowhere.
 func (o *Tokens) Issue(ctx context.Context, by commands.Request, name string, scope operator.Scope,
 	expires time.Time) (Token, error) {
-	text, key, err := newOperatorToken()
+	text, key, err := newKey(apikey.Operator)
 	if err != nil {
 		return Token{}, err
 	}
@@ -75,9 +75,9 @@ func (o *Tokens) Issue(ctx context.Context, by commands.Request, name string, sc
 	return issued, o.Reads.await(ctx, operators.Name, done.Position, "token "+id+" is issued", named)
 }
 
-// newOperatorToken returns the text of a new token, and the part of it that may be stored.
-func newOperatorToken() (string, apikey.Key, error) {
-	text, err := apikey.Generate(apikey.Operator, rand.Reader)
+// newKey returns the text of a new key or token, and the part of it that may be stored.
+func newKey(kind apikey.Kind) (string, apikey.Key, error) {
+	text, err := apikey.Generate(kind, rand.Reader)
 	if err != nil {
 		return "", apikey.Key{}, err
 	}
@@ -140,11 +140,7 @@ func (o *Tokens) List(ctx context.Context, s operators.Selection, limit int) ([]
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].ID
-	}
-	names, err := o.Names.Names(ctx, ids...)
+	names, err := accountnames.NamesOf(ctx, o.Names, rows, func(t *operators.Token) string { return t.ID })
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +199,7 @@ func (o *Tokens) eraseNames(ctx context.Context, ids []string) error {
 // without it, once requests with the token are accepted. With ErrNotSeen the token exists, and both are returned as
 // well. Other errors: as commands.Operators.Enter.
 func (o *Tokens) Enter(ctx context.Context, linkToken string) (string, Token, error) {
-	text, key, err := newOperatorToken()
+	text, key, err := newKey(apikey.Operator)
 	if err != nil {
 		return "", Token{}, err
 	}

@@ -52,14 +52,14 @@ func (x *exchange) serveMCP() error {
 			"The host name of this request is not allowed. Send requests to the configured base URL or to localhost.")
 	}
 	if x.request.ContentLength > mcp.MaxBody {
-		return agentBodyTooLarge()
+		return errAgentBody
 	}
 	if problem := x.checked(x.identifyAgent); problem != nil {
 		return problem
 	}
 	body, err := requestbody.Read(x.ResponseWriter, x.request, mcp.MaxBody)
 	if errors.Is(err, requestbody.ErrTooLarge) {
-		return agentBodyTooLarge()
+		return errAgentBody
 	}
 	if err != nil {
 		return x.bodyProblem(err)
@@ -92,10 +92,8 @@ func (x *exchange) serveMCP() error {
 	return err
 }
 
-func agentBodyTooLarge() *Problem {
-	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest,
-		Text: "The body is larger than 64 KB. Send fewer messages in one POST."}
-}
+var errAgentBody = &Problem{Status: http.StatusRequestEntityTooLarge, Code: CodeInvalidRequest,
+	Text: "The body is larger than 64 KB. Send fewer messages in one POST."}
 
 // identifyAgent identifies the caller. Unlike at the REST endpoints, nothing is taken from the minute window here.
 func (x *exchange) identifyAgent(ctx context.Context) *Problem {
@@ -232,22 +230,16 @@ func (c *agentCalls) logoURL(ctx context.Context, call *toolCall) (json.RawMessa
 		return nil, err
 	}
 	options := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
+	for _, name := range []string{"type", "theme", "background", "plate", "format", "fallback"} {
+		// The logo endpoint would ignore these if there is a theme.
+		ignored := options.Has("theme") && (name == "background" || name == "plate")
+		if value := call.Arguments.String(name); value != "" && !ignored {
 			options.Set(name, value)
 		}
-	}
-	set("type", call.Arguments.String("type"))
-	set("theme", call.Arguments.String("theme"))
-	if !options.Has("theme") { // the logo endpoint would ignore it if there is a theme
-		set("background", call.Arguments.String("background"))
-		set("plate", call.Arguments.String("plate"))
 	}
 	if size := call.Arguments.Int("size", 0); size > 0 {
 		options.Set("size", strconv.Itoa(min(max(size, logo.MinSize), logo.MaxSize)))
 	}
-	set("format", call.Arguments.String("format"))
-	set("fallback", call.Arguments.String("fallback"))
 	result := logoURL{URL: c.x.api.iconURL(call.domain), Domain: call.domain}
 	if len(options) > 0 {
 		result.URL += "?" + options.Encode()
@@ -312,12 +304,8 @@ func (x *exchange) logCall(call *toolCall, problem *Problem) {
 		slog.String("request_id", x.ID), slog.String("call_id", call.id), slog.String("route", x.Route),
 		slog.String("tool", call.Tool), slog.String("account", x.caller.AccountID),
 	}
-	if call.domain != "" {
-		attrs = append(attrs, slog.String("domain", call.domain))
-	}
-	if call.cache != "" {
-		attrs = append(attrs, slog.String("cache", string(call.cache)))
-	}
+	attrs = appendText(attrs, "domain", call.domain)
+	attrs = appendText(attrs, "cache", string(call.cache))
 	if problem != nil {
 		attrs = append(attrs, problemAttrs(problem)...)
 	}

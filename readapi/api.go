@@ -196,7 +196,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		Config: cfg, Deps: deps, secure: schemeOf(cfg.BaseURL) == "https", quick: quick,
 		hosts: hostsOf(cfg), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost),
 		checks: semaphore.NewWeighted(maxChecks), batches: ratelimit.NewShares(maxAccountBatches),
-		ledgerTurns: semaphore.NewWeighted(ledgerReads()), ledgerReads: ratelimit.NewShares(maxAccountLedgerReads),
+		ledgerTurns: semaphore.NewWeighted(ledger.Reads()), ledgerReads: ratelimit.NewShares(maxAccountLedgerReads),
 		lookup: lookup.New(lookup.Config{
 			CrawlTimeout: cfg.CrawlTimeout, LogoTimeout: cfg.LogoTimeout, Quick: quick,
 			CrawlsPerMinute: cfg.CrawlsPerMinute, Logger: cfg.Logger, Now: cfg.Now,

@@ -51,7 +51,7 @@ func (x *exchange) serveBatch() error {
 	// The server's own deadline began with the request's headers. Without a connection there is none to move.
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(
 		time.Now().Add(x.api.BatchTimeout + x.api.RequestTimeout + batchSendWithin))
-	once, problem := x.batchOnce(identifiers)
+	key, present, problem := x.idempotencyKey()
 	if problem != nil {
 		return problem
 	}
@@ -61,9 +61,11 @@ func (x *exchange) serveBatch() error {
 	}
 	defer leave()
 	q := lookup.BatchQuery{
-		Once:    once,
 		Request: x.command(), Caller: x.caller.Caller, Identifiers: identifiers,
 		StartWithin: x.api.BatchTimeout, ItemWithin: x.api.RequestTimeout,
+	}
+	if present {
+		q.Once = lookup.OnceForBatch(key, identifiers)
 	}
 	answer, err := x.api.lookup.Batch(ctx, q)
 	if err != nil {
@@ -93,15 +95,6 @@ func (x *exchange) serveBatch() error {
 	err = x.deliver(send)
 	sent = err == nil
 	return err
-}
-
-// batchOnce returns the idempotency key of a batch and the hash of its request: the identifiers as sent.
-func (x *exchange) batchOnce(identifiers []string) (*commands.Once, *Problem) {
-	key, present, problem := x.idempotencyKey()
-	if problem != nil || !present {
-		return nil, problem
-	}
-	return lookup.OnceForBatch(key, identifiers), nil
 }
 
 // readBatchBody reads the identifiers, whatever media type the client declares.

@@ -56,11 +56,11 @@ type webhookBody struct {
 func (x *exchange) serveStripe() error {
 	signature := x.request.Header.Get(headerStripeSignature)
 	if err := x.api.Stripe.CheckHeader(signature); err != nil {
-		return webhookRejected(err)
+		return web.Invalid(webhookRejected, err)
 	}
 	place := x.api.webhooks.take(x.request.Body)
 	if place == nil {
-		return tooManyWebhooks()
+		return errTooManyWebhooks
 	}
 	defer x.api.webhooks.leave(place)
 	x.limitBody(webhookWithin)
@@ -69,7 +69,7 @@ func (x *exchange) serveStripe() error {
 	case !x.api.webhooks.keep(place):
 		// net/http treats any failed read as a disconnected client, but this client still reads.
 		x.request = x.request.WithContext(context.WithoutCancel(x.request.Context()))
-		return tooManyWebhooks()
+		return errTooManyWebhooks
 	case errors.As(err, new(*http.MaxBytesError)):
 		return web.Invalid("The body is larger than %d KiB, which no event of Stripe is.", maxWebhookBody>>10)
 	case err != nil:
@@ -80,12 +80,11 @@ func (x *exchange) serveStripe() error {
 	}
 	event, err := x.api.Stripe.Verify(body, signature)
 	if err != nil {
-		return webhookRejected(err)
+		return web.Invalid(webhookRejected, err)
 	}
-	x.Header()["Cache-Control"] = cacheNever
 	report, ok := billing.FromStripe(billing.StripeEvent(event))
 	if !ok {
-		return x.sendJSON(webhookBody{Received: true, Ignored: true})
+		return x.sendJSON(cacheNever, webhookBody{Received: true, Ignored: true})
 	}
 	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.quick)
 	defer cancel()
@@ -96,12 +95,10 @@ func (x *exchange) serveStripe() error {
 		}
 		return withoutCredits(problemOf(err, x.api.Now(), x.api.BillingURL))
 	}
-	return x.sendJSON(webhookBody{Received: true})
+	return x.sendJSON(cacheNever, webhookBody{Received: true})
 }
 
-func tooManyWebhooks() *Problem {
-	return unavailable("Too many webhooks are being read. Send this one again.", retryBusy, errOverloaded)
-}
+var errTooManyWebhooks = unavailable("Too many webhooks are being read. Send this one again.", retryBusy, errOverloaded)
 
 // webhookPlaces limits the webhooks that are in progress. The signature of a webhook is known when its body has
 // arrived, so clients without a secret could take all places with bodies that they withhold: if all are taken, the
@@ -159,9 +156,7 @@ func (p *webhookPlaces) leave(place *webhookPlace) {
 	}
 }
 
-func webhookRejected(err error) *Problem {
-	return web.Invalid("The webhook was rejected: %s.", err)
-}
+const webhookRejected = "The webhook was rejected: %s."
 
 // serveCheckout answers POST /v1/billing/checkout with a page on which the account's owner pays.
 func (x *exchange) serveCheckout() error {
@@ -193,8 +188,7 @@ func (x *exchange) serveCheckout() error {
 		return unavailable("The payment processor did not create a page to pay on. Try again later.",
 			retryUnavailable, err)
 	}
-	x.Header()["Cache-Control"] = cacheNever
-	return x.sendJSON(session)
+	return x.sendJSON(cacheNever, session)
 }
 
 const checkoutExample = `{"pack":"small"}`

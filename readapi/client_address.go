@@ -36,10 +36,13 @@ func Visitor(r *http.Request, trusted []netip.Prefix) string {
 // IPv4 in IPv6 is IPv4, zones are dropped, and IPv6 counts by /64. A connection without an IP address
 // gives the zero Addr.
 func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
-	if client := wholeAddress(r, trusted); client.IsValid() {
-		return visitorOf(client)
+	client := wholeAddress(r, trusted)
+	if !client.Is6() {
+		return client
 	}
-	return netip.Addr{}
+	// Prefix cannot fail: an IPv6 address allows any length up to 128.
+	network, _ := client.Prefix(addressBitsIPv6)
+	return network.Addr()
 }
 
 // wholeAddress is clientAddress before an IPv6 address becomes its /64.
@@ -52,16 +55,6 @@ func wholeAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 		client = lastUntrusted(client, r.Header[headerForwardedFor], trusted)
 	}
 	return client
-}
-
-// visitorOf returns the identity of a visitor: an IPv4 address, or the /64 of an IPv6 address.
-func visitorOf(client netip.Addr) netip.Addr {
-	if client.Is4() {
-		return client
-	}
-	// Prefix cannot fail: an IPv6 address allows any length up to 128.
-	network, _ := client.Prefix(addressBitsIPv6)
-	return network.Addr()
 }
 
 // lastUntrusted walks the lines of X-Forwarded-For, which form one list, from its end.

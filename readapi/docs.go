@@ -296,10 +296,6 @@ func newElement(g *gallery) (page, error) {
 	return newStaticPage([]byte(fill.Replace(string(script)))), nil
 }
 
-func (a *API) routeElement(r *mux.Router) {
-	r.Handle(elementPath, newEndpoint("element", open, reads((*exchange).serveElement)))
-}
-
 // serveElement sends the script to pages of all sites, also to those that isolate themselves from other origins.
 func (x *exchange) serveElement() error {
 	x.Header()["Cross-Origin-Resource-Policy"] = assetResource

@@ -194,7 +194,7 @@ func TestReference_Descriptions_AreEscaped(t *testing.T) {
 	if got := markdown("a `<b>` **<i>**\n\n<p>"); got != "<p>a <code>&lt;b&gt;</code> <strong>&lt;i&gt;</strong></p><p>&lt;p&gt;</p>" {
 		t.Errorf("%s, want %q", got, "<p>a <code>&lt;b&gt;</code> <strong>&lt;i&gt;</strong></p><p>&lt;p&gt;</p>")
 	}
-	if got := shellQuoted("it's"); got != `'it'\''s'` {
+	if got := ShellWord("it's"); got != `'it'\''s'` {
 		t.Errorf("got %s", got)
 	}
 }

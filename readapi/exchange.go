@@ -213,8 +213,9 @@ func (x *exchange) unmodified(coding contentcoding.Coding, etag string) bool {
 	return true
 }
 
-// sendJSON answers 200 with one of our values, which always encodes.
-func (x *exchange) sendJSON(value any) error {
+// sendJSON answers 200 with one of our values, which always encodes, and with its Cache-Control.
+func (x *exchange) sendJSON(cache []string, value any) error {
+	x.Header()["Cache-Control"] = cache
 	return web.EncodeJSON(value, func(body []byte) { x.send(http.StatusOK, web.JSON, body) })
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -31,10 +30,6 @@ const (
 	// wait: one may have to look at a million entries.
 	maxAccountLedgerReads = 2
 )
-
-// ledgerReads returns how many requests may read ledgers at a time: at most a quarter of the database connections for
-// reading, of which there are twice as many as processors and at least four.
-func ledgerReads() int64 { return int64(max(1, min(runtime.GOMAXPROCS(0)/2, 8))) }
 
 // ledgerBody is the Ledger of the OpenAPI description.
 type ledgerBody struct {
@@ -105,8 +100,7 @@ func (x *exchange) serveLedger() error {
 	if err != nil {
 		return err
 	}
-	x.Header()["Cache-Control"] = cacheNever
-	return x.sendJSON(body)
+	return x.sendJSON(cacheNever, body)
 }
 
 func (q *ledgerQuery) read(ctx context.Context, from Ledger, accountID string) (ledgerBody, error) {
@@ -266,8 +260,7 @@ func (x *exchange) serveLedgerRequest() error {
 		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
 			Text: "The account's ledger has no entries of that request. A request has some if credits were held or charged; its id is in the X-Request-Id of the answer."}
 	}
-	x.Header()["Cache-Control"] = cacheNever
-	return x.sendJSON(body)
+	return x.sendJSON(cacheNever, body)
 }
 
 // waits returns the holds of a request, each from its place in the log to that of the entry that closes it.

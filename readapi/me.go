@@ -50,7 +50,6 @@ func (x *exchange) serveMe() error {
 	if err != nil {
 		return err
 	}
-	x.Header()["Cache-Control"] = cacheNever
 	x.setCredits(standing.Remaining)
 	body := accountBody{Plan: string(standing.Plan), Period: standing.Month}
 	body.Credits.Balance, body.Credits.Remaining = standing.Balance, max(0, standing.Balance)
@@ -60,7 +59,7 @@ func (x *exchange) serveMe() error {
 	body.Limits.LogosPerMonth = allowance(row.LogosPerMonth)
 	body.Limits.SearchesPerMonth = allowance(row.SearchesPerMonth)
 	body.Key.ID, body.Key.Kind = caller.KeyID, string(caller.Kind)
-	return x.sendJSON(body)
+	return x.sendJSON(cacheNever, body)
 }
 
 // allowance converts a plan's limit to its API form: null if unlimited.

@@ -125,21 +125,24 @@ func (x *exchange) finish() {
 		slog.String("request_id", x.ID), slog.String("method", methodLabel(x.request.Method)),
 		slog.String("route", x.Route), slog.Int("status", status), slog.Float64("seconds", elapsed.Seconds()),
 		slog.Int64("bytes", x.Written))
-	optional := func(key, value string) {
-		if value != "" {
-			attrs = append(attrs, slog.String(key, value))
-		}
-	}
-	optional("account", x.caller.AccountID)
-	optional("key", x.caller.KeyID)
-	optional("domain", x.domain)
-	optional("cache", x.cache)
-	optional("client_request_id", clientRequestID(x.request.Header))
+	attrs = appendText(attrs, "account", x.caller.AccountID)
+	attrs = appendText(attrs, "key", x.caller.KeyID)
+	attrs = appendText(attrs, "domain", x.domain)
+	attrs = appendText(attrs, "cache", x.cache)
+	attrs = appendText(attrs, "client_request_id", clientRequestID(x.request.Header))
 	attrs = append(attrs, x.notes...)
 	if x.problem != nil {
 		attrs = append(attrs, problemAttrs(x.problem)...)
 	}
 	x.api.Logger.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// appendText adds a text, unless it is empty.
+func appendText(attrs []slog.Attr, key, value string) []slog.Attr {
+	if value == "" {
+		return attrs
+	}
+	return append(attrs, slog.String(key, value))
 }
 
 // problemAttrs returns what log lines have about a problem.

@@ -245,7 +245,7 @@ func curl(baseURL string, o *openapi.Operation) string {
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	lines := []string{command + shellQuoted(baseURL+path)}
+	lines := []string{command + ShellWord(baseURL+path)}
 	if len(o.Keys) > 0 {
 		lines = append(lines, `  -H "Authorization: Bearer $LETTERHEAD_KEY"`)
 	}
@@ -253,7 +253,7 @@ func curl(baseURL string, o *openapi.Operation) string {
 		lines = append(lines, `  -H "Content-Type: application/json"`)
 		var compact bytes.Buffer // from the text, whose fields are in the written order
 		if e := o.Body.Contents[0].Examples; len(e) > 0 && json.Compact(&compact, []byte(e[0].Text)) == nil {
-			lines = append(lines, "  --data "+shellQuoted(compact.String()))
+			lines = append(lines, "  --data "+ShellWord(compact.String()))
 		}
 	}
 	return strings.Join(lines, " \\\n")
@@ -285,10 +285,10 @@ func typeScriptCall(o *openapi.Operation) string {
 	return call + ");"
 }
 
-// shellQuoted quotes a string for a shell if it has other characters than those of a plain URL.
-func shellQuoted(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.-_%@") == "" {
-		return s
+// ShellWord quotes a word for a POSIX shell if necessary.
+func ShellWord(w string) string {
+	if w != "" && strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=+,@%") == "" {
+		return w
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }

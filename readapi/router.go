@@ -3,6 +3,7 @@ package readapi
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -38,10 +39,7 @@ type endpoint struct {
 }
 
 func newEndpoint(name string, access access, methods map[string]func(*exchange) error) *endpoint {
-	names := []string{http.MethodOptions}
-	for m := range methods {
-		names = append(names, m)
-	}
+	names := append(slices.Collect(maps.Keys(methods)), http.MethodOptions)
 	slices.Sort(names)
 	return &endpoint{name: name, access: access, methods: methods, allow: []string{strings.Join(names, ", ")}}
 }
@@ -85,7 +83,7 @@ func (a *API) newRouter() *mux.Router {
 	a.routeV2(r)
 	a.routeDocs(r)
 	a.routeLanding(r)
-	a.routeElement(r)
+	r.Handle(elementPath, newEndpoint("element", open, reads((*exchange).serveElement)))
 	a.routeAgents(r)
 	for pattern, handler := range a.Extra {
 		r.Handle(pattern, extraHandler(pattern, handler))

@@ -43,12 +43,11 @@ func (x *exchange) serveSearch() error {
 
 // sendResults answers with the results of a search. HEAD, which searches nothing, gets only the headers.
 func (x *exchange) sendResults(value any) error {
-	h := x.Header()
-	h["Cache-Control"] = cachePrivate
 	if x.request.Method != http.MethodHead {
-		return x.sendJSON(value)
+		return x.sendJSON(cachePrivate, value)
 	}
-	h["Content-Type"] = web.JSON
+	h := x.Header()
+	h["Cache-Control"], h["Content-Type"] = cachePrivate, web.JSON
 	x.WriteHeader(http.StatusOK)
 	return nil
 }

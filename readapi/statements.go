@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -89,12 +90,6 @@ func (x *exchange) statementForm() (form statementForm, negotiated bool, problem
 	if present {
 		return form, false, web.Invalid("The parameter format is json, csv or html.")
 	}
-	best := 0
 	weights := accept.Weights(x.request.Header["Accept"], types...)
-	for i, w := range weights {
-		if w > weights[best] {
-			best = i
-		}
-	}
-	return statementForms[best], true, nil
+	return statementForms[slices.Index(weights, slices.Max(weights))], true, nil
 }

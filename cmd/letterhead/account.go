@@ -57,11 +57,8 @@ func accountShow(e *environment) *cobra.Command {
 func (e *environment) printAccount(a *adminapi.Account) error {
 	asOf, rest := "", fmt.Sprintf(" (%d available, %d open holds)", a.Credits.Available, a.OpenHolds)
 	if !a.AsOf.IsZero() {
-		state := ""
-		if a.Provisional {
-			state = ", provisional"
-		}
-		asOf, rest = fmt.Sprintf("as of    %s (revision %d%s)\n", a.AsOf.Format(time.RFC3339Nano), a.Revision, state), ""
+		asOf, rest = fmt.Sprintf("as of    %s (revision %d%s)\n", a.AsOf.Format(time.RFC3339Nano), a.Revision,
+			noteIf(a.Provisional, ", provisional")), ""
 	}
 	fmt.Fprintf(e.stdout,
 		"account  %s\nname     %s\n%splan     %s\nstatus   %s\nbalance  %d credits%s\nlookups  %d in %s\n",
@@ -101,7 +98,7 @@ func accountList(e *environment) *cobra.Command {
 	l.cells = func(a *adminapi.Account) []any {
 		cells := []any{a.Account.ID, a.Account.Name, a.Account.Plan, a.Account.Status, a.Credits.Balance}
 		if *asOf == "" {
-			cells = append(cells, spent(a), used(a))
+			cells = append(cells, spent(a), timeOr(a.LastUsedAt, "never"))
 		}
 		return cells
 	}
@@ -122,14 +119,6 @@ func spent(a *adminapi.Account) string {
 		return "-"
 	}
 	return fmt.Sprintf("%d in %s", a.Spent.Credits, a.Spent.Month)
-}
-
-// used returns the last use of an account for people.
-func used(a *adminapi.Account) string {
-	if a.LastUsedAt.IsZero() {
-		return "never"
-	}
-	return a.LastUsedAt.Format(time.RFC3339)
 }
 
 func accountPlan(e *environment) *cobra.Command {
@@ -157,10 +146,7 @@ func accountNote(e *environment) *cobra.Command {
 
 // printDecision prints what was decided about an account.
 func (e *environment) printDecision(done adminapi.Change, what string) error {
-	if done.Repeated {
-		what += " (nothing to change)"
-	}
-	return e.printf("account %s: %s\n", done.Account, what)
+	return e.printf("account %s: %s%s\n", done.Account, what, noteIf(done.Repeated, " (nothing to change)"))
 }
 
 func accountLoginLink(e *environment) *cobra.Command {
@@ -188,12 +174,8 @@ func accountSignOut(e *environment) *cobra.Command {
 	c := command("sign-out ID", "Sign the people of an account out of its dashboard")
 	person := c.Flags().String("person", "", "id of the person (default: all people of the account)")
 	return act(e, c, "POST", "/admin/accounts/{ID}/sign-out", func(_ *client, done adminapi.Change) error {
-		note := ""
-		if done.Repeated {
-			note = ": there was no open session and no link that could be used"
-		}
-		return e.printf("account %s: %s signed out%s\n", done.Account,
-			cmp.Or(*person, "all people"), note)
+		return e.printf("account %s: %s signed out%s\n", done.Account, cmp.Or(*person, "all people"),
+			noteIf(done.Repeated, ": there was no open session and no link that could be used"))
 	})
 }
 
@@ -211,7 +193,7 @@ func accountSignInEmail(e *environment) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if !cmd.Flags().Changed("email") {
 			if cmd.Flags().Changed("person") {
-				return usageError{errors.New("--person needs --email, the address to set for the person")}
+				return misuse("--person needs --email, the address to set for the person")
 			}
 			return e.onAPI(node.ToRead, func(x *client) error { return all.list(x, e, *asJSON, nil) })(cmd, args)
 		}
@@ -265,7 +247,7 @@ func accountNotices(e *environment) *cobra.Command {
 		use := node.ToRead
 		set := slices.ContainsFunc([]string{"low-balance", "webhook", "email"}, cmd.Flags().Changed)
 		if set && *retry != "" {
-			return usageError{errors.New("--retry cannot be combined with settings; run the command twice")}
+			return misuse("--retry cannot be combined with settings; run the command twice")
 		}
 		if set || *retry != "" {
 			use = node.ToWrite
@@ -285,8 +267,7 @@ func accountNotices(e *environment) *cobra.Command {
 				return err
 			}
 			if *asJSON {
-				_, err = e.stdout.Write(x.answer)
-				return err
+				return e.printf("%s", x.answer)
 			}
 			return e.printNotices(&shown)
 		})(cmd, args)
@@ -309,17 +290,13 @@ func (e *environment) printNotices(shown *operations.NoticeSettings) error {
 	table := newTable(e.stdout)
 	fmt.Fprintln(table, "NOTICE\tKIND\tRAISED\tABOUT\tDESTINATION\tSTATE\tATTEMPTS\tNEXT\tREASON")
 	for _, d := range shown.Notices {
-		next := "-"
-		if !d.NextAt.IsZero() {
-			next = d.NextAt.Format(time.RFC3339)
-		}
 		about := fmt.Sprintf("%d of %d credits", d.Balance, d.Threshold)
 		if d.Payment != nil {
 			about = d.Payment.ID
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.NoticeID, d.Kind,
 			d.RaisedAt.Format(time.RFC3339), about,
-			d.Destination, d.State, d.Attempts, next, cmp.Or(d.Reason, "-"))
+			d.Destination, d.State, d.Attempts, timeOr(d.NextAt, "-"), cmp.Or(d.Reason, "-"))
 	}
 	return table.Flush()
 }

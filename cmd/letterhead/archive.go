@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,14 +35,14 @@ func archiveCommand(e *environment) *cobra.Command {
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.node != nil {
-			return usageError{errors.New("a server uses this folder; stop it before you archive")}
+			return misuse("a server uses this folder; stop it before you archive")
 		}
 		var err error
 		if o.before, err = parseBefore("--before", before); err != nil {
-			return usageError{err}
+			return usageError{Err: err}
 		}
 		if o.to == "" {
-			return usageError{errors.New("--to is needed: the file to write, such as failed-2026-09.jsonl.zst")}
+			return misuse("--to is needed: the file to write, such as failed-2026-09.jsonl.zst")
 		}
 		return e.archive(cmd.Context(), o)
 	}
@@ -67,7 +66,7 @@ func (e *environment) archive(ctx context.Context, o archiveOptions) error {
 	archive := func(n *node.Node) error { return e.archiveIn(ctx, n, o) }
 	return e.on(node.ToWrite, restored(node.OpenStores), archive, inUse, func(c node.Command) error {
 		if c.Settings.Shared() {
-			return usageError{errors.New("archive works on the log of a data folder (LETTERHEAD_EVENTSTORE=sqlite); docs/backup.md describes how to archive before a migration")}
+			return misuse("archive works on the log of a data folder (LETTERHEAD_EVENTSTORE=sqlite); docs/backup.md describes how to archive before a migration")
 		}
 		return c.Do(ctx)
 	})
@@ -122,11 +121,11 @@ func migrateCommand(e *environment) *cobra.Command {
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if (before == "") != (m.ArchiveTo == "") {
-			return usageError{errors.New("--archive-before and --archive-to need each other: events that the new log leaves out are kept in a file")}
+			return misuse("--archive-before and --archive-to need each other: events that the new log leaves out are kept in a file")
 		}
 		if before != "" {
 			if m.ArchiveBefore, err = parseBefore("--archive-before", before); err != nil {
-				return usageError{err}
+				return usageError{Err: err}
 			}
 			if m.ArchiveTo, err = filepath.Abs(m.ArchiveTo); err != nil {
 				return err
@@ -134,18 +133,16 @@ func migrateCommand(e *environment) *cobra.Command {
 		}
 		if m.Log == "" {
 			if m.Log, err = config.Value(os.LookupEnv, "LETTERHEAD_MIGRATE_TO"); err != nil {
-				return usageError{err}
+				return usageError{Err: err}
 			}
 		}
 		if m.Database == "" {
 			if m.Database, err = config.Value(os.LookupEnv, "LETTERHEAD_MIGRATE_DATABASE"); err != nil {
-				return usageError{err}
+				return usageError{Err: err}
 			}
 		}
 		if !strings.HasPrefix(m.Log, "esdb://") && !strings.HasPrefix(m.Log, "esdb+discover://") {
-			return usageError{
-				errors.New("--to must be the connection string of an EventStoreDB, such as esdb://host:2113?tls=true"),
-			}
+			return misuse("--to must be the connection string of an EventStoreDB, such as esdb://host:2113?tls=true")
 		}
 		args := []string{"migrate", "--to=" + m.Log, "--database=" + m.Database, "--assets=" + m.Assets,
 			"--archive-before=" + before,
@@ -154,10 +151,10 @@ func migrateCommand(e *environment) *cobra.Command {
 		ctx := cmd.Context()
 		return e.onNode(ctx, args, node.ToWrite, node.OpenStores, func(n *node.Node) error {
 			if n.Config.Shared() {
-				return usageError{errors.New("the settings already name an EventStoreDB; migrate copies from a data folder (LETTERHEAD_EVENTSTORE=sqlite)")}
+				return misuse("the settings already name an EventStoreDB; migrate copies from a data folder (LETTERHEAD_EVENTSTORE=sqlite)")
 			}
 			if !final && !m.ArchiveBefore.IsZero() {
-				return usageError{errors.New("a server uses this folder; stop it before you migrate with --archive-before: while it runs, a domain that is left out may become a brand")}
+				return misuse("a server uses this folder; stop it before you migrate with --archive-before: while it runs, a domain that is left out may become a brand")
 			}
 			return e.migrate(ctx, n, m, final, asJSON)
 		})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -166,9 +165,7 @@ func restoreCommand(e *environment) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if e.node != nil {
-			return usageError{
-				errors.New("cannot restore into a running server: stop it, and name an empty folder with --data"),
-			}
+			return misuse("cannot restore into a running server: stop it, and name an empty folder with --data")
 		}
 		from, err := backupPlace(args[0])
 		if err != nil {

@@ -110,7 +110,7 @@ func billingInboxReplay(e *environment) *cobra.Command {
 	all := c.Flags().Bool("all", false, "all events of the inbox")
 	c.RunE = e.onAPI(node.ToWrite, func(x *client) error {
 		if *all == (len(x.args) == 1) {
-			return usageError{errors.New("either an event's id or --all is needed")}
+			return misuse("either an event's id or --all is needed")
 		}
 		var ids []string
 		var err error
@@ -200,7 +200,7 @@ func billingReconcile(e *environment) *cobra.Command {
 			return err
 		}
 		if o.Opening, err = openingBalances(*opening); err != nil {
-			return usageError{fmt.Errorf("--opening: %w", err)}
+			return misuse("--opening: %w", err)
 		}
 		report, err = reconcileFile(args[0], o, func() (*reconcile.Ledger, error) {
 			ledger := reconcile.NewLedger()

@@ -37,7 +37,7 @@ func reportFlags(c *cobra.Command, columns ...string) *reportWriter {
 	notSent(c, "csv")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if *r.asJSON && *r.asCSV {
-			return usageError{errors.New("--json and --csv cannot be combined")}
+			return misuse("--json and --csv cannot be combined")
 		}
 		return nil
 	}
@@ -261,11 +261,9 @@ func booksBreakage(e *environment) *cobra.Command {
 		case err != nil:
 			return err
 		case *policy == "":
-			return usageError{
-				errors.New("--policy is needed: why the credits will not be used, such as a clause of your terms"),
-			}
+			return misuse("--policy is needed: why the credits will not be used, such as a clause of your terms")
 		case (*accountID == "") == (*before == ""):
-			return usageError{errors.New("either --account or --closed-before is needed")}
+			return misuse("either --account or --closed-before is needed")
 		}
 		ids := []string{*accountID}
 		if *accountID == "" {
@@ -340,7 +338,7 @@ func (e *environment) recognizeBreakage(x *client, ids []string, policy string, 
 }
 
 func booksClose(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "close MONTH", Short: "Close a month", Args: exactArgs("MONTH")}
+	c := command("close MONTH", "Close a month")
 	asJSON := jsonFlag(c)
 	type answer struct {
 		operations.Month

@@ -20,7 +20,7 @@ func brandGet(e *environment) *cobra.Command {
 	c.RunE = e.onAPI(node.ToRead, func(x *client) error {
 		id, err := brand.ParseIdentifier(x.args[0])
 		if err != nil {
-			return usageError{err}
+			return usageError{Err: err}
 		}
 		name := id.Domain
 		if id.Kind == brand.BrandID {
@@ -79,7 +79,7 @@ func brandOverride(e *environment) *cobra.Command {
 		}
 		value := json.RawMessage(x.args[2])
 		if !json.Valid(value) {
-			return usageError{fmt.Errorf("%s is not JSON; a string needs double quotes", value)}
+			return misuse("%s is not JSON; a string needs double quotes", value)
 		}
 		var done decidedBrand
 		if err := x.call("PUT", path, map[string]any{"value": value, "reason": *reason}, &done); err != nil {

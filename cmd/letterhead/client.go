@@ -98,7 +98,7 @@ func act[T any](e *environment, c *cobra.Command, method, path string, print fun
 	}
 	c.RunE = e.onAPI(use, func(x *client) error {
 		if id, err := uuid.Parse(*key); *key != "" && (err != nil || id.String() != *key) {
-			return usageError{errors.New("--repeat takes the key that an interrupted command printed")}
+			return misuse("--repeat takes the key that an interrupted command printed")
 		}
 		x.key = cmp.Or(*key, uuid.NewString())
 		if repeatable {
@@ -133,8 +133,7 @@ func show[T any](e *environment, c *cobra.Command, method, path string, print fu
 	asJSON := jsonFlag(c)
 	return act(e, c, method, path, func(x *client, answer T) error {
 		if *asJSON {
-			_, err := e.stdout.Write(x.answer)
-			return err
+			return e.printf("%s", x.answer)
 		}
 		return print(x, answer)
 	})
@@ -193,9 +192,9 @@ func (x *client) fill(path string) (filled string, rest map[string]any, err erro
 		switch {
 		case err != nil:
 		case value == "" && !isArgument:
-			err = usageError{fmt.Errorf("%s is needed%s", option, hints[name])}
+			err = misuse("%s is needed%s", option, hints[name])
 		case len(value) <= 2 && strings.Trim(value, ".") == "": // a path cannot have it
-			err = usageError{fmt.Errorf("%s is %q", option, value)}
+			err = misuse("%s is %q", option, value)
 		}
 		return url.PathEscape(value)
 	})
@@ -319,7 +318,7 @@ func (x *client) send(method, path string, body any) (*http.Response, error) {
 		err = fmt.Errorf("%w%s", err, x.repeat)
 	}
 	if resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusRequestEntityTooLarge {
-		err = usageError{err}
+		err = usageError{Err: err}
 	}
 	return nil, err
 }

@@ -39,9 +39,7 @@ func crawlCommand(e *environment) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if *asJSON && o.explain {
-			return usageError{
-				errors.New("--explain prints text and cannot be used with --json, which includes the evidence already"),
-			}
+			return misuse("--explain prints text and cannot be used with --json, which includes the evidence already")
 		}
 		if len(args) == 1 {
 			o.target = args[0]
@@ -80,12 +78,10 @@ type crawlOptions struct {
 func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOptions) (report.Crawl, error) {
 	saved := o.file != "" && o.address != "" && o.target == ""
 	if !saved && (o.file != "" || o.address != "" || o.target == "") {
-		return report.Crawl{}, usageError{errors.New("give one URL, or --file together with --url")}
+		return report.Crawl{}, misuse("give one URL, or --file together with --url")
 	}
 	if saved && e.renderer != "" {
-		return report.Crawl{}, usageError{
-			errors.New("--renderer runs the scripts of fetched pages; the scripts of a saved page are not run"),
-		}
+		return report.Crawl{}, misuse("--renderer runs the scripts of fetched pages; the scripts of a saved page are not run")
 	}
 	name := o.target
 	if saved {
@@ -93,7 +89,7 @@ func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOp
 	}
 	id, err := brand.ParseIdentifier(name)
 	if err != nil {
-		return report.Crawl{}, usageError{err}
+		return report.Crawl{}, usageError{Err: err}
 	}
 	once := node.Crawl{Domain: id.Domain, Target: o.target, Timeout: o.timeout}
 	if saved {
@@ -107,16 +103,26 @@ func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOp
 }
 
 func readAtMost(name string, max int64) ([]byte, error) {
+	return readFile(name, func(r io.Reader) ([]byte, error) {
+		body, err := io.ReadAll(io.LimitReader(r, max+1))
+		if err == nil && int64(len(body)) > max {
+			err = fmt.Errorf("it is larger than the %d bytes that are read", max)
+		}
+		return body, err
+	})
+}
+
+// readFile reads a file that the user named. The errors of read begin with its name.
+func readFile[T any](name string, read func(io.Reader) (T, error)) (value T, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return value, err
 	}
 	defer f.Close()
-	body, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err == nil && int64(len(body)) > max {
-		err = fmt.Errorf("%s is larger than the %d bytes that are read", name, max)
+	if value, err = read(f); err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	return body, err
+	return value, err
 }
 
 // printCrawl prints the record as the API would return it, and the evidence.
@@ -179,7 +185,7 @@ func warmCommand(e *environment) *cobra.Command {
 		method, use, body := "GET", node.ToRead, any(nil)
 		switch {
 		case *cancel && len(args) > 0:
-			return usageError{errors.New("give either a file or --cancel")}
+			return misuse("give either a file or --cancel")
 		case *cancel:
 			method, use = "DELETE", node.ToWrite
 		case len(args) > 0:
@@ -196,8 +202,7 @@ func warmCommand(e *environment) *cobra.Command {
 			case err != nil:
 				return err
 			case *asJSON:
-				_, err := e.stdout.Write(x.answer)
-				return err
+				return e.printf("%s", x.answer)
 			}
 			var text []byte
 			if w.DomainList != nil {

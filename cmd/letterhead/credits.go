@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -52,9 +51,9 @@ func creditsRefund(e *environment) *cobra.Command {
 			return err
 		}
 		if body["all_credits"] = !c.Flags().Changed("amount"); body["all_credits"] == false && *amount < 1 {
-			return usageError{errors.New(
+			return misuse(
 				"--amount must be a positive number; without it, all credits that are left are taken " +
-					"back")}
+					"back")
 		}
 		id := cmp.Or(*refundID, uuid.NewString())
 		body["refund_id"] = id
@@ -88,6 +87,8 @@ func creditsReverse(e *environment) *cobra.Command {
 	})
 }
 
+const alreadyDone = " (already done; nothing changed)"
+
 // printMoved prints a change of an account's credits.
 func (e *environment) printMoved(m adminapi.Change, asJSON bool, what string) error {
 	if asJSON {
@@ -97,11 +98,7 @@ func (e *environment) printMoved(m adminapi.Change, asJSON bool, what string) er
 		}
 		return printJSON(e.stdout, out)
 	}
-	note := ""
-	if m.Repeated {
-		note = " (already done; nothing changed)"
-	}
-	return e.printf("account %s: %s%s; balance %d\n", m.Account, what, note, m.Balance)
+	return e.printf("account %s: %s%s; balance %d\n", m.Account, what, noteIf(m.Repeated, alreadyDone), m.Balance)
 }
 
 func paymentList(e *environment) *cobra.Command {
@@ -169,12 +166,8 @@ func paymentFee(e *environment) *cobra.Command {
 			return printJSON(e.stdout, map[string]any{"account": done.Account, "payment_id": done.PaymentID,
 				"fee_id": done.FeeID, "money": money, "repeated": done.Repeated})
 		}
-		note := ""
-		if done.Repeated {
-			note = " (already done; nothing changed)"
-		}
 		return e.printf("payment %s: fee %s of %s recorded%s\n", done.PaymentID, done.FeeID,
-			formatMoney(done.Money, done.Currency), note)
+			formatMoney(done.Money, done.Currency), noteIf(done.Repeated, alreadyDone))
 	})
 	return c
 }

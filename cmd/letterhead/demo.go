@@ -41,7 +41,7 @@ func demoCommand(e *environment) *cobra.Command {
 	listen := c.Flags().String("listen", "127.0.0.1:8080", "address to serve on")
 	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if e.node != nil || e.data != "" {
-			return usageError{errors.New("demo uses a temporary folder of its own: leave out --data")}
+			return misuse("demo uses a temporary folder of its own: leave out --data")
 		}
 		// By default a closed terminal or pipe would end the process before it removes its folder. A write to a closed
 		// pipe fails instead.
@@ -63,13 +63,13 @@ func demoCommand(e *environment) *cobra.Command {
 			"LETTERHEAD_REFRESH": "off", "LETTERHEAD_LOG_LEVEL": "warn",
 		})
 		if err != nil {
-			return usageError{fmt.Errorf("demo: %w", err)}
+			return misuse("demo: %w", err)
 		}
 		// Operators are on this machine, whatever the address for visitors.
 		cfg.AdminListen, cfg.AdminDefault = config.DefaultAdminListen, true
 		free, err := net.Listen("tcp", cfg.Listen)
 		if err != nil {
-			return usageError{fmt.Errorf("demo: %w; choose another address with --listen", err)}
+			return misuse("demo: %w; choose another address with --listen", err)
 		}
 		if err := errors.Join(free.Close(), e.printf("Making a history of %d months…\n", demoMonths)); err != nil {
 			return err

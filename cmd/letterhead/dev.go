@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,9 +26,7 @@ func devGenerate(e *environment) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.node != nil {
-			return usageError{
-				errors.New("cannot generate a history in a running server: name an empty folder with --data"),
-			}
+			return misuse("cannot generate a history in a running server: name an empty folder with --data")
 		}
 		settings, err := e.config()
 		if err != nil {

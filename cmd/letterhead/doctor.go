@@ -19,7 +19,7 @@ import (
 )
 
 func doctorCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs()}
+	c := command("doctor", "Check a node and its data folder")
 	asJSON := jsonFlag(c)
 	examined := false
 	onNode := e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
@@ -84,7 +84,7 @@ const (
 )
 
 func healthCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "health", Short: "Check whether the node on this machine is ready", Args: exactArgs()}
+	c := command("health", "Check whether the node on this machine is ready")
 	c.Flags().StringVar(&e.listen, "listen", "",
 		"address that the node serves on (LETTERHEAD_LISTEN; default 127.0.0.1:8080)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {

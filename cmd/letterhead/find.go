@@ -41,7 +41,7 @@ func (x *client) accountID(text string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(found) == 0 && more:
-		return "", usageError{fmt.Errorf("%q: not all names are indexed; the server indexes them after its start; give the id", text)}
+		return "", misuse("%q: not all names are indexed; the server indexes them after its start; give the id", text)
 	}
 	var meant []adminapi.Account
 	for _, a := range found {
@@ -66,7 +66,7 @@ func (x *client) accountID(text string) (string, error) {
 	if more || len(found) > maxOffered {
 		problem += "\n  and maybe more"
 	}
-	return "", usageError{errors.New(problem)}
+	return "", usageError{Err: errors.New(problem)}
 }
 
 // accountIn is client.accountID for a command that reads the data folder. The account must exist.

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -32,11 +30,11 @@ func journalExport(e *environment) *cobra.Command {
 	c.Flags().StringVar(&o.AccountID, "account", "", "only the transactions of this account")
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, c *cobra.Command, _ []string) error {
 		if *output == "" {
-			return usageError{errors.New("-o is needed: the file to write, or - for standard output")}
+			return misuse("-o is needed: the file to write, or - for standard output")
 		}
 		o.Format = journal.Format(*format)
 		if !slices.Contains(journal.Formats(), o.Format) {
-			return usageError{fmt.Errorf("--format is %s, not %q", joinFormats(), *format)}
+			return misuse("--format is %s, not %q", joinFormats(), *format)
 		}
 		var err error
 		if o.From, o.Until, err = rangeOf(*from, "--to", *to); err != nil {
@@ -44,7 +42,7 @@ func journalExport(e *environment) *cobra.Command {
 		}
 		now := n.Now()
 		if o.From.After(now) {
-			return usageError{fmt.Errorf("--from %s is in the future", *from)}
+			return misuse("--from %s is in the future", *from)
 		}
 		if o.Chart, err = readChart(*chart); err != nil {
 			return err
@@ -95,16 +93,11 @@ func readChart(name string) (journal.Chart, error) {
 	if name == "" {
 		return journal.DefaultChart(), nil
 	}
-	f, err := os.Open(name)
+	chart, err := readFile(name, journal.ReadChart)
 	if err != nil {
-		return journal.Chart{}, err
+		err = fmt.Errorf("--chart %w", err)
 	}
-	defer f.Close()
-	chart, err := journal.ReadChart(f)
-	if err != nil {
-		return chart, fmt.Errorf("--chart %s: %w", name, err)
-	}
-	return chart, nil
+	return chart, err
 }
 
 func statementShow(e *environment) *cobra.Command {
@@ -122,7 +115,7 @@ func statementShow(e *environment) *cobra.Command {
 		case err != nil:
 			return err
 		case *asJSON && *asCSV:
-			return usageError{errors.New("--json and --csv cannot be combined")}
+			return misuse("--json and --csv cannot be combined")
 		case *asCSV:
 			path += "?format=csv"
 		}

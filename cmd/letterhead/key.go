@@ -20,7 +20,7 @@ import (
 )
 
 func keyIssue(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "issue", Short: "Issue a key; it is shown once", Args: exactArgs()}
+	c := command("issue", "Issue a key; it is shown once")
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("kind", "secret", "secret or publishable")
 	c.Flags().String("name", "", "a name for the key, to recognize it")
@@ -107,7 +107,7 @@ type listedKey struct {
 }
 
 func keyList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the keys of an account", Args: exactArgs()}
+	c := command("list", "List the keys of an account")
 	c.Flags().String("account", "", "account id")
 	c.Flags().String("kind", "", "only keys of this kind: secret or publishable")
 	c.Flags().String("state", "", "only keys in this state: active, expired or revoked")
@@ -179,12 +179,9 @@ func (k *listedKey) object() any {
 
 // cells returns a key as list prints it.
 func (k *listedKey) cells() []any {
-	expires, scopes, origins, limit := "never", "all", "all", "none"
+	scopes, origins, limit := "all", "all", "none"
 	if k.Kind != string(apikey.Publishable) {
 		scopes, origins = "-", "-"
-	}
-	if !k.ExpiresAt.IsZero() {
-		expires = k.ExpiresAt.Format(time.RFC3339)
 	}
 	if len(k.Scopes) > 0 {
 		scopes = strings.Join(k.Scopes, ",")
@@ -195,7 +192,7 @@ func (k *listedKey) cells() []any {
 	if k.Limit != nil {
 		limit = fmt.Sprintf("%d of %d (%s)", k.Limit.Used(), k.Limit.Credits, k.Limit.Period)
 	}
-	return []any{k.ID, k.Kind, "…" + k.Last4, k.Name, k.State, k.used, expires, scopes, origins, limit}
+	return []any{k.ID, k.Kind, "…" + k.Last4, k.Name, k.State, k.used, timeOr(k.ExpiresAt, "never"), scopes, origins, limit}
 }
 
 func keyLimit(e *environment) *cobra.Command {
@@ -258,11 +255,8 @@ func tokenList(e *environment) *cobra.Command {
 		path: "/admin/tokens", field: "tokens", page: wholePage,
 		titles: "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES",
 		cells: func(t *operations.Token) []any {
-			expires := "never"
-			if !t.ExpiresAt.IsZero() {
-				expires = t.ExpiresAt.Format(time.RFC3339)
-			}
-			return []any{t.ID, t.Name, t.Scope, "…" + t.Last4, t.State, t.IssuedAt.Format(time.RFC3339), expires}
+			return []any{t.ID, t.Name, t.Scope, "…" + t.Last4, t.State, t.IssuedAt.Format(time.RFC3339),
+				timeOr(t.ExpiresAt, "never")}
 		},
 		orders: []order[operations.Token]{
 			by("name", func(t *operations.Token) string { return t.Name }),
@@ -286,10 +280,6 @@ func tokenRevoke(e *environment) *cobra.Command {
 		ID       string
 		Repeated bool
 	}) error {
-		note := ""
-		if done.Repeated {
-			note = " (it was before)"
-		}
-		return e.printf("token %s revoked%s\n", done.ID, note)
+		return e.printf("token %s revoked%s\n", done.ID, noteIf(done.Repeated, " (it was before)"))
 	})
 }

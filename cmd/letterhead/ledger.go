@@ -38,20 +38,20 @@ func ledgerShow(e *environment) *cobra.Command {
 	e.completeAccounts(c, "")
 	c.RunE = e.onFolder(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
-			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
+			return misuse("--account is needed; %q lists the accounts", "letterhead account list")
 		}
 		if *last < 1 && c.Flags().Changed("last") {
-			return usageError{errors.New("--last must be a positive number")}
+			return misuse("--last must be a positive number")
 		}
 		if f.Type != "" && !slices.Contains(eventschemas.Types(), f.Type) {
-			return usageError{fmt.Errorf("--type: there are no events of type %q; docs/events.md lists the types",
-				f.Type)}
+			return misuse("--type: there are no events of type %q; docs/events.md lists the types",
+				f.Type)
 		}
 		if _, err := parsePast(*asOf, n.Now()); err != nil {
 			return err
 		}
 		if *to != "" && *asOf != "" {
-			return usageError{errors.New("--to and --as-of both end the list; give one of them")}
+			return misuse("--to and --as-of both end the list; give one of them")
 		}
 		until := "--to"
 		if *to == "" {
@@ -92,9 +92,7 @@ func ledgerShow(e *environment) *cobra.Command {
 }
 
 func ledgerVerify(e *environment) *cobra.Command {
-	c := &cobra.Command{
-		Use: "verify", Short: "Fold one account, or all, from the first event and compare", Args: exactArgs(),
-	}
+	c := command("verify", "Fold one account, or all, from the first event and compare")
 	accountID := c.Flags().String("account", "", "account id (default: all accounts)")
 	asJSON := jsonFlag(c)
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, c *cobra.Command, _ []string) (err error) {
@@ -193,9 +191,9 @@ func ledgerUndelivered(e *environment) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case !flags.Changed("since"):
-			return usageError{errors.New("--since is needed: a time like 2026-11-21T15:04:05Z")}
+			return misuse("--since is needed: a time like 2026-11-21T15:04:05Z")
 		case !*reverse && *yes:
-			return usageError{errors.New("--yes needs --reverse")}
+			return misuse("--yes needs --reverse")
 		case !*reverse:
 			return show(cmd, args)
 		case *yes:

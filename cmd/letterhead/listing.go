@@ -178,7 +178,7 @@ func (l listing[T]) sortFlag(c *cobra.Command) func([]row[T], pageRest) error {
 		case *sort == "":
 			return nil
 		case i < 0:
-			return usageError{fmt.Errorf("--sort is one of %s, not %q", strings.Join(names, ", "), *sort)}
+			return misuse("--sort is one of %s, not %q", strings.Join(names, ", "), *sort)
 		}
 		slices.SortStableFunc(rows, func(a, b row[T]) int { return l.orders[i].compare(&a.value, &b.value) })
 		if descending {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -47,14 +46,13 @@ func logoCommand(e *environment) *cobra.Command {
 		if fromEnding {
 			format, known := formatOfEnding(to)
 			if !known {
-				return usageError{fmt.Errorf(
-					"the extension of %s is not a logo format; use .png, .webp, .svg or .jpg, or give --format", to)}
+				return misuse("the extension of %s is not a logo format; use .png, .webp, .svg or .jpg, or give --format", to)
 			}
 			query.Set("format", string(format))
 		}
 		domain, options, err := logoAskedFor(args[0], query)
 		if err != nil {
-			return usageError{err}
+			return usageError{Err: err}
 		}
 		draw := func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 			drawn, err := n.DrawLogo(ctx, domain, options)
@@ -67,9 +65,7 @@ func logoCommand(e *environment) *cobra.Command {
 			return draw(cmd.Context(), e.node, cmd, args)
 		}
 		if to == "-" && onTerminal(e.stdout) {
-			return usageError{
-				errors.New("an image cannot be printed to a terminal; name a file with -o, or use a pipe"),
-			}
+			return misuse("an image cannot be printed to a terminal; name a file with -o, or use a pipe")
 		}
 		out := e.stdout
 		var answer bytes.Buffer

@@ -61,9 +61,8 @@ func (e *environment) run(ctx context.Context) int {
 		return exitFailure
 	}
 	fmt.Fprintf(e.stderr, "letterhead: %v\n", err)
-	var usage usageError
 	switch {
-	case errors.As(err, &usage), errors.As(err, new(operations.UsageError)), errors.As(err, new(*text.EmailError)):
+	case errors.As(err, new(usageError)), errors.As(err, new(*text.EmailError)):
 		return exitUsage
 	case errors.Is(err, eventlog.ErrLoss), errors.Is(err, checkpoint.ErrChanged):
 		return exitLoss
@@ -77,6 +76,7 @@ type exitError int
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // usageError is an invalid command line.
-type usageError struct{ error }
+type usageError = operations.UsageError
 
-func (e usageError) Unwrap() error { return e.error }
+// misuse returns a usageError as fmt.Errorf returns an error.
+func misuse(format string, args ...any) error { return usageError{Err: fmt.Errorf(format, args...)} }

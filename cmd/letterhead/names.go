@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -77,7 +76,7 @@ func namesRepair(e *environment) *cobra.Command {
 	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 		id := args[0]
 		if (*name == "") != *erase {
-			return usageError{errors.New("either --name or --erase is needed")}
+			return misuse("either --name or --erase is needed")
 		}
 		_, damaged, err := n.Stores.Names.Check(ctx)
 		if err != nil {
@@ -91,9 +90,9 @@ func namesRepair(e *environment) *cobra.Command {
 		if *erase {
 			err = n.Stores.Names.Erase(ctx, id)
 		} else if err = commands.CheckName("name", *name); err != nil {
-			return usageError{fmt.Errorf("--%s", strings.TrimPrefix(err.Error(), "the field "))}
+			return misuse("--%s", strings.TrimPrefix(err.Error(), "the field "))
 		} else if d := damagedNameOf(id); !strings.HasPrefix(d.Then, "letterhead names repair") {
-			return usageError{fmt.Errorf("it is %s; set it with %q", d.Is, d.Then)}
+			return misuse("it is %s; set it with %q", d.Is, d.Then)
 		} else {
 			err = n.Stores.Names.Put(ctx, id, *name)
 		}

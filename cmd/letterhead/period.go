@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +31,7 @@ func rangeOf(from, option, to string) (start, end time.Time, err error) {
 		return start, end, err
 	}
 	if end, err = endOf(option, to); err == nil && !end.IsZero() && !start.Before(end) {
-		err = usageError{fmt.Errorf("--from %s is after %s %s", from, option, to)}
+		err = misuse("--from %s is after %s %s", from, option, to)
 	}
 	return start, end, err
 }
@@ -43,7 +42,7 @@ func timeSpan(option, text string) (start, end time.Time, err error) {
 	}
 	start, end, err = books.ParseSpan(text)
 	if err != nil {
-		err = usageError{fmt.Errorf("%s %w", option, err)}
+		err = misuse("%s %w", option, err)
 	}
 	return start, end, err
 }
@@ -52,7 +51,7 @@ func timeSpan(option, text string) (start, end time.Time, err error) {
 func monthOf(name, text string) (time.Time, error) {
 	month, err := time.Parse(books.MonthLayout, text)
 	if err != nil {
-		return month, usageError{fmt.Errorf("%s is like 2026-11, not %q", name, text)}
+		return month, misuse("%s is like 2026-11, not %q", name, text)
 	}
 	return month, nil
 }
@@ -61,7 +60,7 @@ func monthOf(name, text string) (time.Time, error) {
 func parsePast(text string, now time.Time) (adminapi.Moment, error) {
 	at, err := adminapi.ParseMoment(text, now)
 	if err != nil {
-		err = usageError{fmt.Errorf("--as-of %w", err)}
+		err = misuse("--as-of %w", err)
 	}
 	return at, err
 }

@@ -186,9 +186,7 @@ func projectionsRebuild(e *environment) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, names []string) error {
 		if *all == (len(names) > 0) {
-			return usageError{
-				errors.New("name the read models or use --all; \"letterhead projections list\" shows them"),
-			}
+			return misuse("name the read models or use --all; \"letterhead projections list\" shows them")
 		}
 		index := *all
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -204,7 +202,7 @@ func projectionsRebuild(e *environment) *cobra.Command {
 				Rebuilt:  func(r operations.Rebuilt) error { return printRebuilt(e.stdout, r, *asJSON) },
 			})
 			if errors.Is(err, engine.ErrUnknown) {
-				return usageError{err}
+				return usageError{Err: err}
 			} else if err != nil {
 				return err
 			}

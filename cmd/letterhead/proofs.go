@@ -27,7 +27,7 @@ import (
 const maxNoteFile = 64 << 10
 
 func ledgerCheckpoint(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "checkpoint", Short: "Make a signed checkpoint of the ledger", Args: exactArgs()}
+	c := command("checkpoint", "Make a signed checkpoint of the ledger")
 	c.Flags().String("since", "",
 		"only if there is no checkpoint from this time on; else print the last one: "+timeForms)
 	c.Flags().String("accept-changes", "", "sign although the log differs from what was signed; the reason, which is recorded")
@@ -43,7 +43,7 @@ func (e *environment) countAccounts(what string) func(accounts uint64) {
 }
 
 func ledgerProve(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "prove", Short: "Write a proof of an account's month", Args: exactArgs()}
+	c := command("prove", "Write a proof of an account's month")
 	accountID := c.Flags().String("account", "", "account id")
 	month := c.Flags().String("month", "", "month, such as 2026-11")
 	since := c.Flags().String("since", "",
@@ -52,9 +52,9 @@ func ledgerProve(e *environment) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *accountID == "":
-			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
+			return misuse("--account is needed; %q lists the accounts", "letterhead account list")
 		case *output == "":
-			return usageError{errors.New("-o is needed: the file to write, or - for standard output")}
+			return misuse("-o is needed: the file to write, or - for standard output")
 		}
 		o := checkpoint.Options{AccountID: *accountID}
 		var err error
@@ -101,7 +101,7 @@ func (e *environment) checkpointAfter(cmd *cobra.Command, end time.Time) error {
 }
 
 func ledgerCheck(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "check FILE", Short: "Verify a proof, without the service", Args: exactArgs("FILE")}
+	c := command("check FILE", "Verify a proof, without the service")
 	given := c.Flags().StringArray("key", nil,
 		"public key, or a file with public keys, one in each line; may be given several times")
 	since := c.Flags().String("since", "",
@@ -114,18 +114,14 @@ func ledgerCheck(e *environment) *cobra.Command {
 		}
 		var old *proof.Earlier
 		if *since != "" {
-			if old, err = readEarlier(*since, keys); err != nil {
+			old, err = readFile(*since, func(r io.Reader) (*proof.Earlier, error) { return proof.ReadEarlier(r, keys) })
+			if err != nil {
 				return err
 			}
 		}
-		file, err := os.Open(args[0])
+		report, err := readFile(args[0], func(r io.Reader) (*proof.Report, error) { return proof.Check(r, keys, old) })
 		if err != nil {
 			return err
-		}
-		defer file.Close()
-		report, err := proof.Check(file, keys, old)
-		if err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
 		}
 		return e.printReport(args[0], report, old, *asJSON)
 	}
@@ -145,18 +141,14 @@ func (e *environment) printReport(name string, r *proof.Report, old *proof.Earli
 		}
 		return printJSON(e.stdout, object)
 	}
-	state := ""
-	if r.Provisional {
-		state = " (provisional: the month had not ended)"
-	}
 	events := "1 event"
 	if r.Events != 1 {
 		events = fmt.Sprintf("%d events", r.Events)
 	}
 	_, err := fmt.Fprintf(e.stdout,
 		"%s is valid: %s of account %s and its statement for %s%s, in checkpoint %d of %s from %s\n",
-		name, events, r.AccountID, r.Month.Format(books.MonthLayout), state, r.Note.Size, r.Note.Origin,
-		r.Checkpoint.Time.Format(time.RFC3339))
+		name, events, r.AccountID, r.Month.Format(books.MonthLayout),
+		noteIf(r.Provisional, " (provisional: the month had not ended)"), r.Note.Size, r.Note.Origin, r.Checkpoint.Time.Format(time.RFC3339))
 	if err == nil && old != nil {
 		history := "to see whether the account's events have changed since then, give an earlier proof of this account"
 		if old.Proof != nil {
@@ -168,19 +160,6 @@ func (e *environment) printReport(name string, r *proof.Report, old *proof.Earli
 		_, err = fmt.Fprintf(e.stdout, "the log of checkpoints continues checkpoint %d; %s\n", old.Note.Size, history)
 	}
 	return err
-}
-
-func readEarlier(name string, keys note.Verifiers) (*proof.Earlier, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	old, err := proof.ReadEarlier(file, keys)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return old, nil
 }
 
 // publicKeys parses public keys, and files of them; without any it returns the keys of the data folder.
@@ -195,7 +174,7 @@ func (e *environment) publicKeys(keys []string) (note.Verifiers, error) {
 			return nil, err
 		}
 		if text == "" {
-			return nil, usageError{fmt.Errorf("there is no public key: give one with --key, or name the data folder of the service with --data (%s has none)", cfg.Data)}
+			return nil, misuse("there is no public key: give one with --key, or name the data folder of the service with --data (%s has none)", cfg.Data)
 		}
 		return proof.ParseKeys(text)
 	}
@@ -203,7 +182,7 @@ func (e *environment) publicKeys(keys []string) (note.Verifiers, error) {
 	for _, key := range keys {
 		text, err := publicKey(key)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, usageError{Err: err}
 		}
 		fmt.Fprintln(&all, text)
 	}
@@ -234,25 +213,18 @@ func publicKey(key string) (string, error) {
 
 // readNote returns the checkpoint in a file, whose signature is not checked.
 func readNote(name string) (*proof.Note, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxNoteFile))
-	if err != nil {
-		return nil, err
-	}
-	n, err := proof.ReadNote(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return n, nil
+	return readFile(name, func(r io.Reader) (*proof.Note, error) {
+		text, err := io.ReadAll(io.LimitReader(r, maxNoteFile))
+		if err != nil {
+			return nil, err
+		}
+		return proof.ReadNote(text)
+	})
 }
 
 func ledgerKey(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "key", Short: "Show, replace or make the key that signs checkpoints", Args: exactArgs(),
-		Annotations: map[string]string{ifUnanswered: `: run "letterhead ledger key" to see`}}
+	c := command("key", "Show, replace or make the key that signs checkpoints")
+	c.Annotations = map[string]string{ifUnanswered: `: run "letterhead ledger key" to see`}
 	rotate := c.Flags().Bool("rotate", false, "make a new key in the data folder")
 	name := c.Flags().String("new", "",
 		"print a new private key with this name, such as brands.example.com/ledger, and keep nothing")
@@ -265,10 +237,10 @@ func ledgerKey(e *environment) *cobra.Command {
 		if err == nil && keys == "" {
 			err = fmt.Errorf("%s has no key yet; the first checkpoint makes it", cfg.Data)
 		}
-		if err == nil {
-			_, err = io.WriteString(e.stdout, keys)
+		if err != nil {
+			return err
 		}
-		return err
+		return e.printf("%s", keys)
 	}
 	replace := e.onFolder(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		public, err := n.Operations.Checkpoints.RotateKey(ctx)
@@ -280,7 +252,7 @@ func ledgerKey(e *environment) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *rotate && *name != "":
-			return usageError{errors.New("--rotate and --new cannot be combined")}
+			return misuse("--rotate and --new cannot be combined")
 		case *rotate:
 			return replace(cmd, args)
 		case *name == "":
@@ -288,7 +260,7 @@ func ledgerKey(e *environment) *cobra.Command {
 		}
 		private, err := proof.NewKey(strings.TrimSpace(*name))
 		if err != nil {
-			return usageError{fmt.Errorf("--new: %w", err)}
+			return misuse("--new: %w", err)
 		}
 		return e.printf("%s\n", private)
 	}

@@ -39,9 +39,7 @@ func acceptLossCommand(e *environment) *cobra.Command {
 
 func (e *environment) acceptLoss(ctx context.Context, o acceptOptions) error {
 	if e.node != nil {
-		return usageError{
-			errors.New("a server uses this folder, so it found no loss when it started; stop it to check again"),
-		}
+		return misuse("a server uses this folder, so it found no loss when it started; stop it to check again")
 	}
 	accept := func(n *node.Node) error { return e.acceptLossIn(ctx, n, o) }
 	forward := func(folder string) error { return e.forward(ctx, folder, o.args(), e.stdout) }

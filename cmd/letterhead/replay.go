@@ -64,11 +64,11 @@ func replayCommand(e *environment) *cobra.Command {
 func (f *replayFlags) check() error {
 	switch {
 	case f.topic != broker.Ledger && f.topic != broker.Brands:
-		return usageError{fmt.Errorf("--lane must be %s or %s, not %q", broker.Ledger, broker.Brands, f.topic)}
+		return misuse("--lane must be %s or %s, not %q", broker.Ledger, broker.Brands, f.topic)
 	case f.verify && !f.fromKafka:
-		return usageError{errors.New("--verify compares Kafka with the log: it needs --from-kafka")}
+		return misuse("--verify compares Kafka with the log: it needs --from-kafka")
 	case f.verify && len(f.types) > 0:
-		return usageError{errors.New("--verify compares events of all types; --stream limits it to some streams")}
+		return misuse("--verify compares events of all types; --stream limits it to some streams")
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (f *replayFlags) prefixes() []string {
 
 func replayBroker(c config.Config) (kafka.Config, error) {
 	if c.Broker == config.Embedded {
-		return kafka.Config{}, usageError{errors.New("there is no Kafka: LETTERHEAD_BROKER is inprocess")}
+		return kafka.Config{}, misuse("there is no Kafka: LETTERHEAD_BROKER is inprocess")
 	}
 	return kafka.ParseURL(c.Broker)
 }
@@ -152,7 +152,7 @@ func (f *replayFlags) replayKafka(ctx context.Context, e *environment, cfg kafka
 func (f *replayFlags) verifyTopic(ctx context.Context, e *environment, n *node.Node, cfg kafka.Config) error {
 	prefixes := f.prefixes()
 	if len(prefixes) == 0 {
-		return usageError{fmt.Errorf("topic %s carries no stream that begins with %q", f.topic, f.streams)}
+		return misuse("topic %s carries no stream that begins with %q", f.topic, f.streams)
 	}
 	// Load the checkpoint before reading the topic, so that all events up to it are in the topic.
 	checkpoint, _, err := n.Stores.Positions.Load(ctx, relay.Topic{Name: f.topic}.Checkpoint())

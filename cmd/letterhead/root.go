@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +49,7 @@ on the same data folder, even while it runs.`,
 	root.SetVersionTemplate(versionLine())
 	root.PersistentFlags().StringVar(&e.data, "data", "", "data folder (LETTERHEAD_DATA; default ./data)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %q", err, cmd.CommandPath()+" --help")}
+		return misuse("%w; see %q", err, cmd.CommandPath()+" --help")
 	})
 	root.AddCommand(allCommands(e)...)
 	addHelp(root)
@@ -128,8 +129,8 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
 		suggestion = fmt.Sprintf(" (similar: %s)", strings.Join(names, ", "))
 	}
-	return usageError{fmt.Errorf("%s has no command %q%s; see %q", cmd.CommandPath(), args[0], suggestion,
-		cmd.CommandPath()+" --help")}
+	return misuse("%s has no command %q%s; see %q", cmd.CommandPath(), args[0], suggestion,
+		cmd.CommandPath()+" --help")
 }
 
 // command returns a command that takes the arguments that its usage line names before its flags and alternatives. Those
@@ -150,8 +151,8 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 		if len(args) <= len(names) && len(args) >= len(names)-strings.Count(all, "[") {
 			return nil
 		}
-		return usageError{fmt.Errorf("%s takes the arguments %q, not %d; see %q", cmd.CommandPath(), all, len(args),
-			cmd.CommandPath()+" --help")}
+		return misuse("%s takes the arguments %q, not %d; see %q", cmd.CommandPath(), all, len(args),
+			cmd.CommandPath()+" --help")
 	}
 }
 
@@ -165,7 +166,7 @@ func (e *environment) config() (config.Config, error) {
 		"LETTERHEAD_ROLES":    e.roles,
 	})
 	if err != nil {
-		return c, usageError{fmt.Errorf("settings: %w", err)}
+		return c, misuse("settings: %w", err)
 	}
 	return c, nil
 }
@@ -260,6 +261,22 @@ func (e *environment) print(asJSON bool, object any, format string, args ...any)
 		return printJSON(e.stdout, object)
 	}
 	return e.printf(format, args...)
+}
+
+// noteIf returns a note if it applies.
+func noteIf(applies bool, note string) string {
+	if applies {
+		return note
+	}
+	return ""
+}
+
+// timeOr returns a time, or a word for none.
+func timeOr(t time.Time, none string) string {
+	if t.IsZero() {
+		return none
+	}
+	return t.Format(time.RFC3339)
 }
 
 // printJSON prints a value as one line of JSON.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +19,7 @@ import (
 	"letterhead/node"
 	"letterhead/node/admin"
 	"letterhead/operations"
+	"letterhead/readapi"
 )
 
 func serveCommand(e *environment) *cobra.Command {
@@ -33,14 +33,14 @@ func serveCommand(e *environment) *cobra.Command {
 		"roles of this process: all, or some of api,crawler,projector,relay,sweeper,refresher (LETTERHEAD_ROLES)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.node != nil {
-			return usageError{errors.New("this server is already running")}
+			return misuse("this server is already running")
 		}
 		cfg, err := e.config()
 		if err != nil {
 			return err
 		}
 		if err := cfg.CheckServe(); err != nil {
-			return usageError{fmt.Errorf("settings: %w", err)}
+			return misuse("settings: %w", err)
 		}
 		return serve(cmd.Context(), e, cfg, func(n *node.Node, begun node.Begun) error {
 			if begun.New != nil {
@@ -128,7 +128,7 @@ func showKeys(e *environment, cfg config.Config, secret, publishable string) (li
 	if err := disk.WriteText(path, text); err != nil { // mode 0600
 		return "", "", fmt.Errorf("write the keys of the first account to %s: %w", path, err)
 	}
-	return fmt.Sprintf("  keys         %s   (keep them, then delete the file: they are stored nowhere else)\n", path), ". " + shellWord(path) + `; curl -s -H "Authorization: Bearer $LETTERHEAD_SECRET_KEY"`, nil
+	return fmt.Sprintf("  keys         %s   (keep them, then delete the file: they are stored nowhere else)\n", path), ". " + readapi.ShellWord(path) + `; curl -s -H "Authorization: Bearer $LETTERHEAD_SECRET_KEY"`, nil
 }
 
 // showSignIn returns the lines about signing in to the dashboard of an account that was just opened.
@@ -209,9 +209,9 @@ func addresses(cfg config.Config, adminURL string) string {
 
 // commandFor returns the command line that later commands for the data folder begin with.
 func commandFor(cfg config.Config) string {
-	self := shellWord(os.Args[0])
+	self := readapi.ShellWord(os.Args[0])
 	if cfg.Data != defaultData() {
-		self += " --data " + shellWord(cfg.Data)
+		self += " --data " + readapi.ShellWord(cfg.Data)
 	}
 	return self
 }
@@ -222,12 +222,4 @@ func defaultData() string {
 		return ""
 	}
 	return abs
-}
-
-// shellWord quotes a word for a POSIX shell if necessary.
-func shellWord(w string) string {
-	if w != "" && strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=+,@%") == "" {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }

@@ -5,12 +5,11 @@ package audit
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"log/slog"
-	"runtime"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -56,14 +55,10 @@ type Auditor struct {
 }
 
 // New returns an auditor, which Close ends.
-func New(from Sources) (*Auditor, error) {
-	if from.Log == nil || from.Accounts == nil || from.Names == nil || from.Keys == nil || from.Ledger == nil ||
-		from.Counts == nil || from.Folded == nil || from.Logger == nil || from.Now == nil {
-		return nil, errors.New("audit: a source is missing")
-	}
-	a := &Auditor{Sources: from, ledgers: semaphore.NewWeighted(LedgerReads())}
+func New(from Sources) *Auditor {
+	a := &Auditor{Sources: from, ledgers: semaphore.NewWeighted(ledger.Reads())}
 	a.replays = newReplays(a)
-	return a, nil
+	return a
 }
 
 // Close ends what goes on in the background.
@@ -71,10 +66,6 @@ func (a *Auditor) Close() error {
 	a.replays.close()
 	return nil
 }
-
-// LedgerReads returns how many requests of a part may read ledgers at a time: at most a quarter of the database
-// connections for reading, of which there are twice as many as processors and at least four.
-func LedgerReads() int64 { return int64(max(1, min(runtime.GOMAXPROCS(0)/2, 8))) }
 
 // newest returns the revision of an account's last event. Errors: account.ErrNotFound, those of the log.
 func (a *Auditor) newest(ctx context.Context, accountID string) (revision uint64, err error) {
@@ -135,6 +126,14 @@ func Templates(names []string, functions template.FuncMap, from fs.FS) (map[stri
 		all[name] = t
 	}
 	return all, nil
+}
+
+// Status returns the status of a page whose query has a problem, if it is not empty.
+func Status(problem string) int {
+	if problem != "" {
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusOK
 }
 
 // ReplayPage is a replay with the addresses of the pages around it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"letterhead/internal/accountnames"
 	"letterhead/projections/keys"
 )
 
@@ -49,11 +50,7 @@ func (a *Auditor) ListKeys(ctx context.Context, accountID string) ([]Key, error)
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(listed))
-	for i := range listed {
-		ids[i] = listed[i].ID
-	}
-	names, err := a.Names.Names(ctx, ids...)
+	names, err := accountnames.NamesOf(ctx, a.Names, listed, func(k *keys.Listed) string { return k.ID })
 	if err != nil {
 		return nil, err
 	}

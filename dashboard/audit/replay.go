@@ -18,6 +18,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/timeline"
 	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/eventlog"
 	"letterhead/projections/accounts"
 	"letterhead/projections/keys"
@@ -353,13 +354,12 @@ func (r *replay) entry(e *eventlog.Recorded, body eventschemas.Event) ledger.Ent
 }
 
 func (a *Auditor) validKeys(ctx context.Context, v *Replay) error {
-	var ids []string
 	for _, k := range v.Now.Keys {
 		if !k.Expired(v.Event.At) {
-			ids, v.Keys = append(ids, k.ID), append(v.Keys, ValidKey{Key: k})
+			v.Keys = append(v.Keys, ValidKey{Key: k})
 		}
 	}
-	keyNames, err := a.Names.Names(ctx, ids...)
+	keyNames, err := accountnames.NamesOf(ctx, a.Names, v.Keys, func(k *ValidKey) string { return k.ID })
 	for i := range v.Keys {
 		v.Keys[i].Name = keyNames[v.Keys[i].ID]
 	}

@@ -233,6 +233,17 @@ func (t *Table) Names(ctx context.Context, ids ...string) (map[string]string, er
 	return names, nil
 }
 
+// NamesOf returns the names of the ids that rows have; a row may have none. Errors: as Names.
+func NamesOf[T any](ctx context.Context, t *Table, rows []T, id func(*T) string) (map[string]string, error) {
+	var ids []string
+	for i := range rows {
+		if of := id(&rows[i]); of != "" {
+			ids = append(ids, of)
+		}
+	}
+	return t.Names(ctx, ids...)
+}
+
 // Stored returns the ids that have a row, even if it is damaged. Errors: as Names.
 func (t *Table) Stored(ctx context.Context, ids ...string) ([]string, error) {
 	stored, err := t.stored(ctx, ids)

@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,6 +84,14 @@ func Send(w http.ResponseWriter, status int, contentType []string, coding conten
 // would reveal whether it repeats what another site made the browser send (BREACH).
 func SendPage(w http.ResponseWriter, status int, contentType string, body []byte) {
 	Send(w, status, []string{contentType}, contentcoding.Identity, body)
+}
+
+// HostOf returns the host of a Host header or of an address, without port and brackets.
+func HostOf(sent string) string {
+	if host, _, err := net.SplitHostPort(sent); err == nil {
+		return host
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(sent, "["), "]")
 }
 
 // RetryAfter sets the header of that name, in seconds, rounded up.
@@ -180,6 +190,12 @@ func ProblemOf(err error, rows []Row) *Problem {
 		return &found
 	}
 	return nil
+}
+
+// NewRow returns the row of a page's problem. It is expected that somebody is not signed in.
+func NewRow(when func(error) bool, status int, title, text string) Row {
+	return Row{When: when, Problem: Problem{Status: status, Title: title, Text: text},
+		Expected: status == http.StatusUnauthorized}
 }
 
 // Any is Row.When of the last row.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -279,6 +280,10 @@ type Model struct {
 	moved   int   // as the constant, unless a test sets it
 	scanned int64 // as maxScanned, unless a test sets it
 }
+
+// Reads returns how many requests of a part may read ledgers at a time: at most a quarter of the database connections for
+// reading, of which there are twice as many as processors and at least four.
+func Reads() int64 { return int64(max(1, min(runtime.GOMAXPROCS(0)/2, 8))) }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {

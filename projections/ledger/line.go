@@ -20,13 +20,7 @@ type Line struct {
 
 // Lines describes entries. Errors: those of the store of names.
 func Lines(ctx context.Context, named *accountnames.Table, entries []Entry) ([]Line, error) {
-	var ids []string
-	for i := range entries {
-		if entries[i].KeyID != "" {
-			ids = append(ids, entries[i].KeyID)
-		}
-	}
-	keyNames, err := named.Names(ctx, ids...)
+	keyNames, err := accountnames.NamesOf(ctx, named, entries, func(e *Entry) string { return e.KeyID })
 	if err != nil {
 		return nil, err
 	}

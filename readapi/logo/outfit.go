@@ -239,7 +239,7 @@ func result(is bool) []byte {
 // pale reports whether a file would be hardly visible on white. It inspects a file once and caches the
 // result with the images. Errors: those of Draw, and those of isFault.
 func (r *Renderer) pale(ctx context.Context, from Source) (bool, error) {
-	made, err := r.get(ctx, inspectionOf(from))
+	made, err := r.get(ctx, variant{form: form{size: inspectedSide}, source: from, kind: kindPaleness})
 	return err == nil && string(made.Body) == resultYes, err
 }
 

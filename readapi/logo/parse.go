@@ -135,14 +135,8 @@ type Identifier struct {
 
 func (s spellings) parse(path, rawQuery string, accept []string) (domain string, o Options, err error) {
 	domain, here, err := s.parsePath(path)
-	if err != nil {
-		return "", Options{}, err
-	}
-	there, err := s.parseQuery(rawQuery)
-	if err != nil {
-		return "", Options{}, err
-	}
-	if err := agree(here, there); err != nil {
+	there, wrong := s.parseQuery(rawQuery)
+	if err := cmp.Or(err, wrong, agree(here, there)); err != nil {
 		return "", Options{}, err
 	}
 	format := cmp.Or(here.format, there.format)

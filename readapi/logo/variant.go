@@ -120,10 +120,6 @@ func variantOf(s Source, o Options, pale bool) variant {
 	return variant{form: f, source: s, kind: kindLogo, outfit: outfit{squared: o.Type == Icon, gray: o.Gray}}
 }
 
-func inspectionOf(s Source) variant {
-	return variant{form: form{size: inspectedSide}, source: s, kind: kindPaleness}
-}
-
 // fitsSmall reports whether the small form of a raster is sufficient for the variant.
 func (v variant) fitsSmall() bool {
 	return v.source.Format != imaging.SVG && v.format != imaging.SVG && v.size <= smallSide && v.kind != kindSmall

@@ -17,7 +17,7 @@ import (
 // an entry the brand's own stream decides.
 func (s *Service) find(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
 	entry, domain, err := s.ask(ctx, id)
-	if entry != nil && (entry.Revision < s.recent.revision(domain) || s.parts.Changes.Withdrawn(domain)) {
+	if entry != nil && (entry.Revision < s.recent.last(domain).revision || s.parts.Changes.Withdrawn(domain)) {
 		return nil, domain, nil // the index lags: no caller may pay for a record older than the last answer
 	}
 	return entry, domain, err
@@ -234,20 +234,12 @@ func (r *recent) domain(id string) (string, bool) {
 	return "", false
 }
 
-// revision returns the revision at which a domain's brand was last answered; 0, the lowest, if it was not.
-func (r *recent) revision(domain string) uint64 {
+// last returns the last answer about a domain's brand, which does not change; zero if there was none recently.
+func (r *recent) last(domain string) answered {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a, ok := r.byDomain[domain]; ok {
-		return a.revision
+		return *a
 	}
-	return 0
-}
-
-// has reports whether a domain's brand was answered recently.
-func (r *recent) has(domain string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.byDomain[domain]
-	return ok
+	return answered{}
 }

@@ -94,7 +94,7 @@ func (s *Service) logoOfDomain(ctx, quick context.Context, q LogoQuery) (LogoAns
 		return LogoAnswer{Looks: *looks}, nil
 	case q.AccountID != "", q.KeylessCrawls > 0:
 		return s.liveLogo(ctx, q)
-	case s.recent.has(q.Domain) && !s.parts.Changes.Withdrawn(q.Domain):
+	case s.recent.last(q.Domain).domain != "" && !s.parts.Changes.Withdrawn(q.Domain):
 		// The index lags behind the latest answers, and a monogram would be cached for longer than that.
 		state, err := s.parts.Brands.State(quick, q.Domain)
 		if err != nil || !state.Known() {

@@ -13,7 +13,7 @@ func numbered(i int, revision uint64) brand.View {
 
 func TestRecent_PastItsLimit_ForgetsTheOldest(t *testing.T) {
 	var r recent
-	if _, ok := r.domain("id-0"); ok || r.revision("domain-0") != 0 {
+	if _, ok := r.domain("id-0"); ok || r.last("domain-0").revision != 0 {
 		t.Fatal("an empty recent finds a brand")
 	}
 	const more = 100
@@ -29,7 +29,7 @@ func TestRecent_PastItsLimit_ForgetsTheOldest(t *testing.T) {
 		if ok != (i >= more) || ok && domain != fmt.Sprint("domain-", i) {
 			t.Fatalf("id %d: %q, %v", i, domain, ok)
 		}
-		if revision := r.revision(fmt.Sprint("domain-", i)); (revision == 2) != ok {
+		if revision := r.last(fmt.Sprint("domain-", i)).revision; (revision == 2) != ok {
 			t.Fatalf("domain %d: revision %d", i, revision)
 		}
 	}
@@ -42,17 +42,17 @@ func TestRecent_NewerAnswer_ReplacesTheOlderOne(t *testing.T) {
 		r.note(numbered(0, revision))
 	}
 	r.note(numbered(0, 2))
-	if got := r.revision("domain-0"); got != 3 {
+	if got := r.last("domain-0").revision; got != 3 {
 		t.Fatalf("revision %d, want 3", got)
 	}
 	for i := 1; i < maxRecent; i++ { // evicts the answers at revisions 1 and 2; that at 3 is next
 		r.note(numbered(i, 1))
 	}
-	if _, ok := r.domain("id-0"); !ok || r.revision("domain-0") != 3 {
+	if _, ok := r.domain("id-0"); !ok || r.last("domain-0").revision != 3 {
 		t.Fatal("a newer answer was forgotten with an older one")
 	}
 	r.note(numbered(maxRecent, 1))
-	if _, ok := r.domain("id-0"); ok || r.revision("domain-0") != 0 || len(r.byID) != len(r.byDomain) {
+	if _, ok := r.domain("id-0"); ok || r.last("domain-0").revision != 0 || len(r.byID) != len(r.byDomain) {
 		t.Fatal("the oldest answer is remembered past the limit")
 	}
 }

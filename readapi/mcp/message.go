@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -53,8 +52,7 @@ type Post struct {
 func (s *Server) Read(h http.Header, body []byte) (*Post, *Reply) {
 	value, err := readJSON(body)
 	if err != nil {
-		return nil, rejectPost(nil,
-			&Error{Code: CodeParseError, Message: "Parse error: " + err.Error() + ".", status: http.StatusBadRequest})
+		return nil, rejectPost(nil, badRequest(CodeParseError, "Parse error: %s.", err))
 	}
 	version, rejection := checkVersion(h, value)
 	if rejection != nil {
@@ -81,8 +79,7 @@ func rejectPost(id any, e *Error) *Reply {
 
 func readBatch(h http.Header, version string, batch []any) (*Post, *Reply) {
 	reject := func(format string, args ...any) (*Post, *Reply) {
-		return nil, rejectPost(nil,
-			&Error{Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest})
+		return nil, rejectPost(nil, badRequest(CodeInvalidRequest, format, args...))
 	}
 	switch {
 	case !hasBatches(version):

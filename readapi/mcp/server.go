@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+
+	"letterhead/internal/web"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/sync/errgroup"
@@ -81,12 +84,7 @@ func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Ha
 		}
 	}
 	_ = calls.Wait() // none of them returns an error: a failure is a response
-	given := responses[:0]
-	for _, r := range responses {
-		if r != nil {
-			given = append(given, r)
-		}
-	}
+	given := slices.DeleteFunc(responses, func(r *response) bool { return r == nil })
 	switch {
 	case len(given) == 0:
 		return Reply{Status: http.StatusAccepted}
@@ -267,19 +265,11 @@ const MaxBody = 64 << 10
 // rebinding). On other interfaces every name is allowed: there the key decides.
 func (s *Server) AllowsHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok || !isLoopback(hostOf(local.String())) {
+	if !ok || !isLoopback(web.HostOf(local.String())) {
 		return true
 	}
-	host := hostOf(r.Host)
+	host := web.HostOf(r.Host)
 	return isLoopback(host) || host != "" && strings.EqualFold(host, s.host)
-}
-
-// hostOf removes the port of a host, and the brackets of an IPv6 address.
-func hostOf(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
 }
 
 func isLoopback(host string) bool {

@@ -75,10 +75,8 @@ func checkVersion(h http.Header, body any) (version string, rejection *Error) {
 	if !present || ok && slices.Contains(Versions, version) {
 		return version, nil
 	}
-	rejection = &Error{
-		Code: CodeInvalidRequest, status: http.StatusBadRequest, Data: supported{Versions, version},
-		Message: fmt.Sprintf("%s must be one of %s.", headerVersion, strings.Join(Versions, ", ")),
-	}
+	rejection = badRequest(CodeInvalidRequest, "%s must be one of %s.", headerVersion, strings.Join(Versions, ", "))
+	rejection.Data = supported{Versions, version}
 	object, _ := body.(map[string]any)
 	params, _ := object["params"].(map[string]any)
 	if declared, has := declaredVersion(params); has && declared == version {
@@ -102,31 +100,31 @@ func checkModern(h http.Header, version string, m *message) (modern bool, reject
 	case !has && (version != v20260728 || m.method == methodInitialize):
 		return false, nil
 	case !has:
-		return false, malformed("params._meta lacks %q, which every request of %s must contain.",
+		return false, badRequest(CodeInvalidParams, "params._meta lacks %q, which every request of %s must contain.",
 			metaVersion, v20260728)
 	case declared != version && declared != v20260728 && version != v20260728 && slices.Contains(Versions, declared):
 		return false, nil // earlier versions had no such key, so it has no meaning
 	case declared != version:
-		return false, mismatch("%s differs from the version in the body.", headerVersion)
+		return false, badRequest(CodeHeaderMismatch, "%s differs from the version in the body.", headerVersion)
 	case version != v20260728:
 		return false, nil
 	}
 	meta := m.params["_meta"].(map[string]any)
 	if _, ok := meta[metaCapabilities].(map[string]any); !ok {
-		return false, malformed("params._meta lacks the object %q.", metaCapabilities)
+		return false, badRequest(CodeInvalidParams, "params._meta lacks the object %q.", metaCapabilities)
 	}
 	if client, has := meta[metaClient]; has {
 		if _, ok := client.(map[string]any); !ok {
-			return false, malformed("params._meta.%q is not an object.", metaClient)
+			return false, badRequest(CodeInvalidParams, "params._meta.%q is not an object.", metaClient)
 		}
 	}
 	if method, present, ok := headerValue(h, headerMethod); !present || !ok || method != m.method {
-		return false, mismatch("%s differs from the method in the body.", headerMethod)
+		return false, badRequest(CodeHeaderMismatch, "%s differs from the method in the body.", headerMethod)
 	}
 	if name, isText := m.params["name"].(string); isText && m.method == methodCall {
 		sent, present, ok := headerValue(h, headerName)
 		if decoded, valid := decodeHeader(sent); !present || !ok || !valid || decoded != name {
-			return false, mismatch("%s differs from the tool in the body.", headerName)
+			return false, badRequest(CodeHeaderMismatch, "%s differs from the tool in the body.", headerName)
 		}
 	}
 	return true, nil
@@ -145,10 +143,7 @@ func decodeHeader(value string) (string, bool) {
 	return string(decoded), err == nil
 }
 
-func malformed(format string, args ...any) *Error {
-	return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest}
-}
-
-func mismatch(format string, args ...any) *Error {
-	return &Error{Code: CodeHeaderMismatch, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest}
+// badRequest returns the error of a POST that is answered with 400.
+func badRequest(code int, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest}
 }

@@ -58,20 +58,11 @@ const inWords = "'’.׳״ـ"
 // digit returns the ASCII digit of a decimal digit of any script. The digits of each script are
 // consecutive, from zero to nine.
 func digit(r rune) rune {
-	if r < unicode.MaxASCII {
-		return r
+	zero := r
+	for unicode.IsDigit(zero - 1) {
+		zero--
 	}
-	for _, t := range unicode.Nd.R16 {
-		if rune(t.Lo) <= r && r <= rune(t.Hi) {
-			return '0' + (r-rune(t.Lo))%10
-		}
-	}
-	for _, t := range unicode.Nd.R32 {
-		if rune(t.Lo) <= r && r <= rune(t.Hi) {
-			return '0' + (r-rune(t.Lo))%10
-		}
-	}
-	return r
+	return '0' + (r-zero)%10
 }
 
 // unspaced are scripts that are written without spaces or, like Korean names, are joined with words of

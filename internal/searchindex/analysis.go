@@ -169,7 +169,7 @@ func KeysOf(d Document) Keys {
 	k := nameKeys(cut(d.Name))
 	k.Domain = d.Domain
 	k.Label = labelOf(d.Domain)
-	own := ownScript(d.Domain)
+	own := OwnScript(d.Domain)
 	if strings.Contains(strings.ToLower(d.Name), own) && k.Core == fold(own) && k.Label != "" {
 		k.Core, k.Words = k.Label, parts([]string{k.Label})
 	}
@@ -284,11 +284,11 @@ func domainOf(host string) (string, bool) {
 // labelOf returns a domain without its public suffix as one folded word, in its native script.
 func labelOf(domain string) string {
 	suffix, _ := publicsuffix.PublicSuffix(domain)
-	return fold(ownScript(strings.TrimSuffix(domain, "."+suffix)))
+	return fold(OwnScript(strings.TrimSuffix(domain, "."+suffix)))
 }
 
-// ownScript converts a domain from punycode to its native script.
-func ownScript(domain string) string {
+// OwnScript converts a domain, or a label of one, from punycode to its native script.
+func OwnScript(domain string) string {
 	if own, err := idna.ToUnicode(domain); err == nil {
 		return own
 	}

@@ -196,22 +196,17 @@ func (c *Cascade) matchesFrom(sel compiled, n *html.Node, steps *int) bool {
 	if len(sel) == 1 {
 		return true
 	}
-	switch sel[0].combinator {
-	case '>':
-		return c.matchesFrom(sel[1:], n.Parent, steps)
-	case '+':
-		return c.matchesFrom(sel[1:], previousElement(n), steps)
-	case '~':
-		for p := previousElement(n); p != nil && *steps >= 0; p = previousElement(p) {
-			if c.matchesFrom(sel[1:], p, steps) {
-				return true
-			}
-		}
-		return false
+	combinator := sel[0].combinator
+	next := func(n *html.Node) *html.Node { return n.Parent }
+	if combinator == '+' || combinator == '~' {
+		next = previousElement
 	}
-	for p := n.Parent; p != nil && *steps >= 0; p = p.Parent {
+	for p := next(n); p != nil && *steps >= 0; p = next(p) {
 		if c.matchesFrom(sel[1:], p, steps) {
 			return true
+		}
+		if combinator == '>' || combinator == '+' {
+			break // only the nearest
 		}
 	}
 	return false

@@ -416,9 +416,6 @@ func (m matrix) times(n matrix) matrix {
 	}
 }
 
-// area returns the factor by which areas grow.
-func (m matrix) area() float64 { return math.Abs(m.a*m.d - m.b*m.c) }
-
 // transformArguments lists the numbers of arguments of a function, zero-terminated.
 var transformArguments = map[string][3]int{
 	"matrix": {6}, "translate": {1, 2}, "scale": {1, 2}, "rotate": {1, 3}, "skewX": {1}, "skewY": {1},

@@ -136,14 +136,9 @@ func (b *Brand) SucceedCrawl(in SucceedCrawl) ([]eventschemas.Event, error) {
 		CrawlID: in.CrawlID, Record: record, FinalURL: in.FinalURL, ETag: in.ETag, LastModified: in.LastModified,
 		ByConvention: in.ByConvention,
 	}
-	evidence, err := fitting(in.Evidence, func(e []eventschemas.Evidence) eventschemas.Event {
-		ev.Evidence = e
-		return ev
-	})
-	if err != nil {
+	if err := fit(in.Evidence, &ev.Evidence, func() eventschemas.Event { return ev }); err != nil {
 		return nil, fmt.Errorf("crawl %s of %s: %w", in.CrawlID, b.s.Domain, err)
 	}
-	ev.Evidence = evidence
 	if !b.Known() {
 		return []eventschemas.Event{eventschemas.BrandDiscovered{BrandID: b.s.ID, Domain: b.s.Domain}, ev}, nil
 	}
@@ -241,14 +236,9 @@ func (b *Brand) Import(in Import) ([]eventschemas.Event, error) {
 		return nil, nil
 	}
 	ev := eventschemas.BrandImported{BrandID: b.s.ID, Domain: b.s.Domain, Source: in.Source, Record: whole(in.Record)}
-	evidence, err := fitting(in.Evidence, func(e []eventschemas.Evidence) eventschemas.Event {
-		ev.Evidence = e
-		return ev
-	})
-	if err != nil {
+	if err := fit(in.Evidence, &ev.Evidence, func() eventschemas.Event { return ev }); err != nil {
 		return nil, fmt.Errorf("import %s from %s: %w", b.s.Domain, in.Source, err)
 	}
-	ev.Evidence = evidence
 	return []eventschemas.Event{ev}, nil
 }
 

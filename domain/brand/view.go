@@ -138,17 +138,17 @@ func unsigned(r eventschemas.Record) eventschemas.Record {
 	return r
 }
 
-// fitting returns the evidence sorted, and as much of it as fits into the event that build makes of
-// it. The least confident evidence is dropped first. The input is not modified.
-func fitting(evidence []eventschemas.Evidence,
-	build func([]eventschemas.Evidence) eventschemas.Event) ([]eventschemas.Evidence, error) {
+// fit sets the evidence of an event: sorted, and as much of it as fits. The least confident evidence is dropped first.
+// The input is not modified.
+func fit(evidence []eventschemas.Evidence, of *[]eventschemas.Evidence, event func() eventschemas.Event) error {
 	byConfidence := slices.SortedStableFunc(slices.Values(evidence), func(a, b eventschemas.Evidence) int {
 		return cmp.Or(cmp.Compare(b.Confidence, a.Confidence), compareEvidence(a, b))
 	})
 	var size int
 	var failed error
 	tooLarge := func(n int) bool {
-		encoded, err := eventschemas.Encode(build(sortedEvidence(byConfidence[:n])))
+		*of = sortedEvidence(byConfidence[:n])
+		encoded, err := eventschemas.Encode(event())
 		size, failed = len(encoded.Data), cmp.Or(failed, err)
 		return failed != nil || size > MaxRecordEventBytes
 	}
@@ -158,12 +158,13 @@ func fitting(evidence []eventschemas.Evidence,
 	}
 	switch {
 	case failed != nil:
-		return nil, failed
+		return failed
 	case n < 0: // the search ended with an event without evidence
-		return nil, fmt.Errorf("%w: %d bytes without evidence, at most %d", ErrRecordTooLarge, size,
+		return fmt.Errorf("%w: %d bytes without evidence, at most %d", ErrRecordTooLarge, size,
 			MaxRecordEventBytes)
 	}
-	return sortedEvidence(byConfidence[:n]), nil
+	*of = sortedEvidence(byConfidence[:n])
+	return nil
 }
 
 func sortedEvidence(in []eventschemas.Evidence) []eventschemas.Evidence {

@@ -2,6 +2,7 @@ package css
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/andybalholm/cascadia"
 	"golang.org/x/net/html"
@@ -70,20 +71,14 @@ func (w *names) match(n *html.Node) bool {
 	if w.tag != "" && w.tag != n.Data && w.tag != strings.ToLower(n.Data) {
 		return false
 	}
-	if len(w.ids) > 0 {
-		id := strings.TrimSpace(attr(n, "id"))
-		for _, want := range w.ids {
-			if want != id {
-				return false
-			}
+	for _, want := range w.ids {
+		if want != strings.TrimSpace(attr(n, "id")) {
+			return false
 		}
 	}
-	if len(w.classes) > 0 {
-		list := attr(n, "class")
-		for _, want := range w.classes {
-			if !hasWord(list, want) {
-				return false
-			}
+	for _, want := range w.classes {
+		if !hasWord(attr(n, "class"), want) {
+			return false
 		}
 	}
 	return true
@@ -91,17 +86,12 @@ func (w *names) match(n *html.Node) bool {
 
 // hasWord reports whether a list of words contains a word.
 func hasWord(list, word string) bool {
-	for from := 0; ; {
-		i := strings.Index(list[from:], word)
-		if i < 0 {
-			return false
-		}
-		i += from
-		if end := i + len(word); (i == 0 || isSpace(list[i-1])) && (end == len(list) || isSpace(list[end])) {
+	for one := range strings.FieldsFuncSeq(list, func(r rune) bool { return r < utf8.RuneSelf && isSpace(byte(r)) }) {
+		if one == word {
 			return true
 		}
-		from = i + 1
 	}
+	return false
 }
 
 func (c *compound) match(n *html.Node) bool {
@@ -206,22 +196,17 @@ func (c *Cascade) matchesFrom(sel compiled, n *html.Node, steps *int) bool {
 	if len(sel) == 1 {
 		return true
 	}
-	switch sel[0].combinator {
-	case '>':
-		return c.matchesFrom(sel[1:], n.Parent, steps)
-	case '+':
-		return c.matchesFrom(sel[1:], previousElement(n), steps)
-	case '~':
-		for p := previousElement(n); p != nil && *steps >= 0; p = previousElement(p) {
-			if c.matchesFrom(sel[1:], p, steps) {
-				return true
-			}
-		}
-		return false
+	combinator := sel[0].combinator
+	next := func(n *html.Node) *html.Node { return n.Parent }
+	if combinator == '+' || combinator == '~' {
+		next = previousElement
 	}
-	for p := n.Parent; p != nil && *steps >= 0; p = p.Parent {
+	for p := next(n); p != nil && *steps >= 0; p = next(p) {
 		if c.matchesFrom(sel[1:], p, steps) {
 			return true
+		}
+		if combinator == '>' || combinator == '+' {
+			break // only the nearest
 		}
 	}
 	return false

@@ -264,7 +264,7 @@ func abs(n int) int { return max(n, -n) }
 type expander struct {
 	pngHeader
 	palette [256]color.NRGBA // missing entries are opaque black, as in image/png
-	clearAt [3]uint16        // the clear color, if the header declares one
+	clearAt [4]uint16        // the clear color, if the header declares one
 }
 
 func (e *expander) setPalette(content []byte) {
@@ -283,106 +283,62 @@ func (e *expander) setClear(content []byte) {
 		}
 		return
 	}
-	for i := range min(3, len(content)/2) {
+	for i := range min(e.bits()/int(e.depth), len(content)/2) {
 		e.clearAt[i] = binary.BigEndian.Uint16(content[2*i:])
 	}
 }
 
 func (e *expander) expand(row, out []byte) {
-	switch {
-	case e.color == pngPalette:
-		for x := range e.width {
-			c := e.palette[e.sample(row, x)]
-			out[4*x], out[4*x+1], out[4*x+2], out[4*x+3] = c.R, c.G, c.B, c.A
-		}
-	case e.color == pngGray && e.depth < 8:
-		most := 1<<e.depth - 1
-		for x := range e.width {
-			n := e.sample(row, x)
-			v := uint8(n * 0xff / most)
-			out[4*x], out[4*x+1], out[4*x+2], out[4*x+3] = v, v, v, 0xff
-			if e.clear && n == int(e.clearAt[0]) {
-				clear(out[4*x : 4*x+4])
-			}
-		}
-	default:
-		e.expandWhole(row, out)
-	}
-}
-
-// sample returns the x-th number of a row of numbers of at most eight bits.
-func (e *expander) sample(row []byte, x int) int {
-	depth := int(e.depth)
-	at := x * depth
-	return int(row[at/8]) >> (8 - depth - at%8) & (1<<depth - 1)
-}
-
-// expandWhole expands channels of one or two bytes. Of two bytes the first is used, as in image/png's own conversion.
-func (e *expander) expandWhole(row, out []byte) {
-	bytes := int(e.depth) / 8
-	step := e.bits() / 8
-	channel := func(p []byte, c int) uint16 {
-		if bytes == 2 {
-			return binary.BigEndian.Uint16(p[2*c:])
-		}
-		return uint16(p[c])
+	channels := e.bits() / int(e.depth)
+	if e.color == pngRGBA && e.depth == 8 {
+		copy(out, row)
+		return
 	}
 	for x := range e.width {
-		p, to := row[step*x:step*x+step], out[4*x:4*x+4:4*x+4]
-		to[3] = 0xff
-		switch e.color {
-		case pngGray, pngGrayAlpha:
-			to[0], to[1], to[2] = p[0], p[0], p[0]
-			if e.color == pngGrayAlpha {
-				to[3] = p[bytes]
-			}
-		default:
-			to[0], to[1], to[2] = p[0], p[bytes], p[2*bytes]
-			if e.color == pngRGBA {
-				to[3] = p[3*bytes]
-			}
+		var numbers [4]uint16
+		var values [4]uint8
+		for c := range channels {
+			numbers[c], values[c] = e.sample(row, x*channels+c)
 		}
-		if !e.clear {
-			continue
+		p := color.NRGBA{values[0], values[0], values[0], 0xff}
+		switch {
+		case e.color == pngPalette:
+			p = e.palette[numbers[0]]
+		case e.clear && channels%2 == 1 && numbers == e.clearAt:
+			p = color.NRGBA{}
+		case e.color == pngGrayAlpha:
+			p.A = values[1]
+		case e.color == pngRGB:
+			p.G, p.B = values[1], values[2]
+		case e.color == pngRGBA: // of 16 bits
+			p = color.NRGBA{values[0], values[1], values[2], values[3]}
 		}
-		isClear := e.color == pngGray && channel(p, 0) == e.clearAt[0] ||
-			e.color == pngRGB && channel(p, 0) == e.clearAt[0] && channel(p, 1) == e.clearAt[1] &&
-				channel(p, 2) == e.clearAt[2]
-		if isClear {
-			to[0], to[1], to[2], to[3] = 0, 0, 0, 0
-		}
+		out[4*x], out[4*x+1], out[4*x+2], out[4*x+3] = p.R, p.G, p.B, p.A
 	}
 }
 
-const (
-	// maxPalette is the largest palette of a PNG or a WebP.
-	maxPalette = 256
-	// paletteSlots is the size of the hash table of colors: never more than a quarter full.
-	paletteSlots = 4 * maxPalette
-)
+// sample returns the i-th number of a row, and the same in 8 bits. Of two bytes the first is used, as in image/png's
+// own conversion.
+func (e *expander) sample(row []byte, i int) (number uint16, value uint8) {
+	depth := int(e.depth)
+	switch depth {
+	case 8:
+		return uint16(row[i]), row[i]
+	case 16:
+		return binary.BigEndian.Uint16(row[2*i:]), row[2*i]
+	}
+	at, most := i*depth, byte(1)<<depth-1
+	n := row[at/8] >> (8 - depth - at%8) & most
+	return uint16(n), n * (0xff / most)
+}
 
-// colorTable numbers the colors of an image.
+// maxPalette is the largest palette of a PNG or a WebP.
+const maxPalette = 256
+
+// colorTable numbers the colors of an image, in order of appearance.
 type colorTable struct {
-	keys    [paletteSlots]uint32
-	numbers [paletteSlots]uint16 // number in order of appearance, plus 1; 0 is a free slot
+	numbers map[uint32]uint8
 	colors  []uint32
-}
-
-// number returns the number of a color; ok is false if there are too many.
-func (t *colorTable) number(key uint32) (n uint8, ok bool) {
-	slot := key * 0x9e3779b1 >> 22 // Fibonacci hashing, to ten bits
-	for t.numbers[slot] != 0 {
-		if t.keys[slot] == key {
-			return uint8(t.numbers[slot] - 1), true
-		}
-		slot = (slot + 1) % paletteSlots
-	}
-	if len(t.colors) == maxPalette {
-		return 0, false
-	}
-	t.colors = append(t.colors, key)
-	t.keys[slot], t.numbers[slot] = key, uint16(len(t.colors))
-	return uint8(len(t.colors) - 1), true
 }
 
 // indexed returns the same image with a palette, or nil if it has too many colors. Most logos have few, edges included:
@@ -391,7 +347,7 @@ func (t *colorTable) number(key uint32) (n uint8, ok bool) {
 func indexed(img *image.NRGBA) *image.Paletted {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := &image.Paletted{Pix: make([]uint8, w*h), Stride: w, Rect: image.Rect(0, 0, w, h)}
-	var table colorTable
+	table := colorTable{numbers: map[uint32]uint8{}}
 	for y := range h {
 		row := img.Pix[y*img.Stride : y*img.Stride+4*w]
 		to := out.Pix[y*w : (y+1)*w]
@@ -400,9 +356,13 @@ func indexed(img *image.NRGBA) *image.Paletted {
 		for x := range to {
 			key := binary.BigEndian.Uint32(row[4*x:])
 			if key != last || x == 0 {
-				n, ok := table.number(key)
-				if !ok {
-					return nil
+				n, known := table.numbers[key]
+				if !known {
+					if len(table.colors) == maxPalette {
+						return nil
+					}
+					n = uint8(len(table.colors))
+					table.numbers[key], table.colors = n, append(table.colors, key)
 				}
 				last, lastNumber = key, n
 			}

@@ -54,13 +54,11 @@ func (m Monogram) letters() []rune {
 		return first
 	case len(all) == 2, one && !two: // HP, 1Password
 		return append(first, second)
-	case one && two && !startsWithDigit(all[2]): // 23andMe
+	case one && two && !unicode.IsDigit(rune(all[2][0])): // 23andMe
 		return append(first, second)
 	}
 	return first
 }
-
-func startsWithDigit(s string) bool { return s[0] >= '0' && s[0] <= '9' }
 
 // labelOf returns a registrable domain's label, in its native script; "" if there is none.
 func labelOf(domain string) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -59,9 +60,6 @@ type host struct {
 }
 
 type hostKey struct{}
-
-// hostOf returns the host of the calling instance.
-func hostOf(ctx context.Context) *host { return ctx.Value(hostKey{}).(*host) }
 
 // fault aborts a call from a host function, as wazero requires; call in engine.go recovers it.
 func fault(err error) { panic(err) }
@@ -292,17 +290,14 @@ func next(_ context.Context, c call) {
 func instantiateHost(ctx context.Context, runtime wazero.Runtime) error {
 	builder := runtime.NewHostModuleBuilder("wbg")
 	for _, f := range functions {
-		takes := make([]api.ValueType, f.takes)
-		for i := range takes {
-			takes[i] = api.ValueTypeI32
-		}
+		takes := slices.Repeat([]api.ValueType{api.ValueTypeI32}, f.takes)
 		var gives []api.ValueType
 		if f.returns {
 			gives = []api.ValueType{api.ValueTypeI32}
 		}
 		do := f.do
 		run := api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
-			do(ctx, call{host: hostOf(ctx), module: m, stack: stack})
+			do(ctx, call{host: ctx.Value(hostKey{}).(*host), module: m, stack: stack})
 		})
 		builder = builder.NewFunctionBuilder().WithGoModuleFunction(run, takes, gives).Export(f.name)
 	}

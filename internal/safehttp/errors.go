@@ -16,56 +16,41 @@ import (
 var (
 	// ErrForbiddenURL means that the URL may not be fetched (scheme, port, user info, IP address,
 	// local name, or not a URL at all). Nothing was sent.
-	ErrForbiddenURL = errors.New("URL is not allowed")
+	ErrForbiddenURL error = &kind{"forbidden_url", "URL is not allowed"}
 	// ErrDNS means that the host could not be resolved. The error is also a *DNSError.
-	ErrDNS = errors.New("name could not be resolved")
+	ErrDNS error = &kind{"other", "name could not be resolved"}
 	// ErrBlockedAddress means that the host does not resolve to a public address. Nothing was sent.
-	ErrBlockedAddress = errors.New("address is not public")
+	ErrBlockedAddress error = &kind{"blocked_address", "address is not public"}
 	// ErrRefused means that the server refused the connection.
-	ErrRefused = errors.New("connection refused")
+	ErrRefused error = &kind{"refused", "connection refused"}
 	// ErrReset means that the server closed the connection before the response was complete.
-	ErrReset = errors.New("connection reset")
+	ErrReset error = &kind{"reset", "connection reset"}
 	// ErrUnreachable means that there is no route to the server.
-	ErrUnreachable = errors.New("server is unreachable")
+	ErrUnreachable error = &kind{"unreachable", "server is unreachable"}
 	// ErrTLS means that no trusted encrypted connection could be made.
-	ErrTLS = errors.New("TLS failed")
+	ErrTLS error = &kind{"tls", "TLS failed"}
 	// ErrTimeout means that a phase or the fetch took too long, or that the caller's deadline passed.
-	ErrTimeout = errors.New("timed out")
+	ErrTimeout error = &kind{"timeout", "timed out"}
 	// ErrTooLarge means that the body exceeds Limits.Body, or the header MaxHeaderBytes. For a body
 	// Get also returns the response, with Truncated set and the part within the limit.
-	ErrTooLarge = errors.New("response is too large")
+	ErrTooLarge error = &kind{"too_large", "response is too large"}
 	// ErrTooManyRedirects means more than MaxRedirects redirects.
-	ErrTooManyRedirects = errors.New("too many redirects")
+	ErrTooManyRedirects error = &kind{"too_many_redirects", "too many redirects"}
 	// ErrBadRedirect means that a redirect led to a URL that is not allowed. It also wraps ErrForbiddenURL.
-	ErrBadRedirect = errors.New("redirect is not allowed")
+	ErrBadRedirect error = &kind{"bad_redirect", "redirect is not allowed"}
 	// ErrMalformed means that the response is not HTTP, or that its encoding is broken or unknown.
-	ErrMalformed = errors.New("response is malformed")
+	ErrMalformed error = &kind{"malformed", "response is malformed"}
 	// ErrBudget means that the session has used up its fetches or bytes. If a body exceeds the bytes, Get
 	// also returns the response, as with ErrTooLarge.
-	ErrBudget = errors.New("session budget is used up")
+	ErrBudget error = &kind{"budget", "session budget is used up"}
 	// ErrCanceled means that the caller canceled the fetch. It also wraps context.Canceled.
-	ErrCanceled = errors.New("fetch was canceled")
+	ErrCanceled error = &kind{"canceled", "fetch was canceled"}
 )
 
-// reasons names each kind for metrics and logs.
-var reasons = []struct {
-	kind error
-	name string
-}{
-	{ErrBadRedirect, "bad_redirect"}, // before ErrForbiddenURL, which it wraps
-	{ErrForbiddenURL, "forbidden_url"},
-	{ErrBlockedAddress, "blocked_address"},
-	{ErrRefused, "refused"},
-	{ErrReset, "reset"},
-	{ErrUnreachable, "unreachable"},
-	{ErrTLS, "tls"},
-	{ErrTimeout, "timeout"},
-	{ErrTooLarge, "too_large"},
-	{ErrTooManyRedirects, "too_many_redirects"},
-	{ErrMalformed, "malformed"},
-	{ErrBudget, "budget"},
-	{ErrCanceled, "canceled"},
-}
+// kind is a kind of failure, with its name for metrics and logs.
+type kind struct{ name, text string }
+
+func (k *kind) Error() string { return k.text }
 
 // Reason returns the kind of a Get error as one word for metrics and logs: "ok" for nil,
 // "dns_not_found", "dns_failed", "blocked_address", "refused", …
@@ -79,10 +64,8 @@ func Reason(err error) string {
 		}
 		return "dns_failed"
 	}
-	for _, r := range reasons {
-		if errors.Is(err, r.kind) {
-			return r.name
-		}
+	if k, ok := errors.AsType[*kind](err); ok {
+		return k.name
 	}
 	return "other"
 }

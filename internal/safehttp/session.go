@@ -286,18 +286,14 @@ func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, t
 		case err == nil:
 		case err == io.EOF:
 			return body, false, nil
-		case len(body) > 0 && isCutOff(err):
+		// It ended too early, or other data follows a complete gzip member.
+		case len(body) > 0 && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)):
 			// The Content-Length was wrong or the gzip trailer is missing. Like browsers, use the received part.
 			return body, true, nil
 		default:
 			return body, false, bodyError(err)
 		}
 	}
-}
-
-// isCutOff reports whether a stream ended too early, or has other data after a complete gzip member.
-func isCutOff(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)
 }
 
 // bodyError marks decoding errors with ErrMalformed. Other errors are network errors.

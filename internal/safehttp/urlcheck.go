@@ -188,12 +188,8 @@ func checkLabel(label string) error {
 	if label == "" || len(label) > maxLabelBytes {
 		return forbidden("host has a label of %d bytes", len(label))
 	}
-	for i := range len(label) {
-		switch c := label[i]; {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
-		default:
-			return forbidden("host contains the character %q", c)
-		}
+	if i := strings.IndexFunc(label, notInName); i >= 0 {
+		return forbidden("host contains the character %q", label[i])
 	}
 	return nil
 }

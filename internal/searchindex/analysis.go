@@ -58,20 +58,11 @@ const inWords = "'’.׳״ـ"
 // digit returns the ASCII digit of a decimal digit of any script. The digits of each script are
 // consecutive, from zero to nine.
 func digit(r rune) rune {
-	if r < unicode.MaxASCII {
-		return r
+	zero := r
+	for unicode.IsDigit(zero - 1) {
+		zero--
 	}
-	for _, t := range unicode.Nd.R16 {
-		if rune(t.Lo) <= r && r <= rune(t.Hi) {
-			return '0' + (r-rune(t.Lo))%10
-		}
-	}
-	for _, t := range unicode.Nd.R32 {
-		if rune(t.Lo) <= r && r <= rune(t.Hi) {
-			return '0' + (r-rune(t.Lo))%10
-		}
-	}
-	return r
+	return '0' + (r-zero)%10
 }
 
 // unspaced are scripts that are written without spaces or, like Korean names, are joined with words of
@@ -178,7 +169,7 @@ func KeysOf(d Document) Keys {
 	k := nameKeys(cut(d.Name))
 	k.Domain = d.Domain
 	k.Label = labelOf(d.Domain)
-	own := ownScript(d.Domain)
+	own := OwnScript(d.Domain)
 	if strings.Contains(strings.ToLower(d.Name), own) && k.Core == fold(own) && k.Label != "" {
 		k.Core, k.Words = k.Label, parts([]string{k.Label})
 	}
@@ -293,11 +284,11 @@ func domainOf(host string) (string, bool) {
 // labelOf returns a domain without its public suffix as one folded word, in its native script.
 func labelOf(domain string) string {
 	suffix, _ := publicsuffix.PublicSuffix(domain)
-	return fold(ownScript(strings.TrimSuffix(domain, "."+suffix)))
+	return fold(OwnScript(strings.TrimSuffix(domain, "."+suffix)))
 }
 
-// ownScript converts a domain from punycode to its native script.
-func ownScript(domain string) string {
+// OwnScript converts a domain, or a label of one, from punycode to its native script.
+func OwnScript(domain string) string {
 	if own, err := idna.ToUnicode(domain); err == nil {
 		return own
 	}

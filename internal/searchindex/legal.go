@@ -59,10 +59,8 @@ func foldedForms(list string) []string {
 
 func formSet(lists ...string) map[string]bool {
 	set := make(map[string]bool)
-	for _, list := range lists {
-		for _, form := range foldedForms(list) {
-			set[form] = true
-		}
+	for _, form := range foldedForms(strings.Join(lists, ",")) {
+		set[form] = true
 	}
 	return set
 }
@@ -71,8 +69,8 @@ func formSet(lists ...string) map[string]bool {
 // words is found by them.
 func core(words []string) []string {
 	out := slices.Clone(words)
-	for before := -1; before != size(out); {
-		before = size(out)
+	for before := "\x00"; before != strings.Join(out, " "); {
+		before = strings.Join(out, " ")
 		out = withoutJoined(out)
 		if n := formAt(trailing, out, func(n int) []string { return out[len(out)-n:] }); n > 0 {
 			out = out[:len(out)-n]
@@ -102,14 +100,6 @@ func WithoutForms(words []string) (from, to int) {
 		to -= n
 	}
 	return formAt(leading, words[:to], func(n int) []string { return words[:n] }), to
-}
-
-// size is the measure that core reduces.
-func size(words []string) (bytes int) {
-	for _, w := range words {
-		bytes += len(w) + 1
-	}
-	return bytes
 }
 
 // formAt returns the number of words in the longest legal form at one end of a name, 0 for none. At

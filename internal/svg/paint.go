@@ -279,7 +279,7 @@ func (p *painter) text(n *node, k pen) {
 		return
 	}
 	p.draws, p.hasText = true, true
-	p.textSum += float64(letters) * letterArea * k.fontSize * k.fontSize * k.m.area()
+	p.textSum += float64(letters) * letterArea * k.fontSize * k.fontSize * math.Abs(k.m.a*k.m.d-k.m.b*k.m.c)
 }
 
 // paints reports whether a paint leaves any ink: a color, a gradient with a stop, or a pattern with a filled element.

@@ -23,39 +23,42 @@ type scanner struct {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' }
 
-func (s *scanner) skipSpace() {
-	for s.at < len(s.s) && isSpace(s.s[s.at]) {
+// one skips one of some characters, and reports whether there is one.
+func (s *scanner) one(of string) bool {
+	is := !s.done() && strings.IndexByte(of, s.s[s.at]) >= 0
+	if is {
 		s.at++
 	}
+	return is
 }
+
+// all skips all of some characters, and returns how many there are.
+func (s *scanner) all(of string) (count int) {
+	for s.one(of) {
+		count++
+	}
+	return count
+}
+
+func (s *scanner) skipSpace() { s.all(" \t\n\r\f") }
 
 // skipSeparator skips white space with at most one comma.
 func (s *scanner) skipSeparator() {
 	s.skipSpace()
-	if s.at < len(s.s) && s.s[s.at] == ',' {
-		s.at++
+	if s.one(",") {
 		s.skipSpace()
 	}
 }
 
-func (s *scanner) digits() int {
-	from := s.at
-	for s.at < len(s.s) && '0' <= s.s[s.at] && s.s[s.at] <= '9' {
-		s.at++
-	}
-	return s.at - from
-}
+const digits = "0123456789"
 
 // number parses one number within the limit.
 func (s *scanner) number() (float64, bool) {
 	from := s.at
-	if s.at < len(s.s) && (s.s[s.at] == '+' || s.s[s.at] == '-') {
-		s.at++
-	}
-	count := s.digits()
-	if s.at < len(s.s) && s.s[s.at] == '.' {
-		s.at++
-		count += s.digits()
+	s.one("+-")
+	count := s.all(digits)
+	if s.one(".") {
+		count += s.all(digits)
 	}
 	if count == 0 {
 		s.at = from
@@ -86,25 +89,18 @@ func (s *scanner) numbers() (out []float64) {
 // exponent parses e±digits, unless the e begins a unit (2em).
 func (s *scanner) exponent() {
 	from := s.at
-	if s.at >= len(s.s) || s.s[s.at] != 'e' && s.s[s.at] != 'E' {
+	if !s.one("eE") {
 		return
 	}
-	s.at++
-	if s.at < len(s.s) && (s.s[s.at] == '+' || s.s[s.at] == '-') {
-		s.at++
-	}
-	if s.digits() == 0 {
+	if s.one("+-"); s.all(digits) == 0 {
 		s.at = from
 	}
 }
 
 // flag parses a 0 or 1 of an arc, which may directly precede the next number.
-func (s *scanner) flag() (bool, bool) {
-	if s.at < len(s.s) && (s.s[s.at] == '0' || s.s[s.at] == '1') {
-		s.at++
-		return s.s[s.at-1] == '1', true
-	}
-	return false, false
+func (s *scanner) flag() (set, ok bool) {
+	set = s.one("1")
+	return set, set || s.one("0")
 }
 
 func (s *scanner) done() bool { return s.at >= len(s.s) }
@@ -419,9 +415,6 @@ func (m matrix) times(n matrix) matrix {
 		m.a*n.e + m.c*n.f + m.e, m.b*n.e + m.d*n.f + m.f,
 	}
 }
-
-// area returns the factor by which areas grow.
-func (m matrix) area() float64 { return math.Abs(m.a*m.d - m.b*m.c) }
 
 // transformArguments lists the numbers of arguments of a function, zero-terminated.
 var transformArguments = map[string][3]int{

@@ -312,12 +312,9 @@ func elementName(name xml.Name) (string, bool) {
 // write returns the new document as text.
 func (d *document) write() []byte {
 	var b bytes.Buffer
-	d.root.write(&b, d.hasReferences())
+	refers := slices.ContainsFunc(d.order, func(n *node) bool { return n.href != "" })
+	d.root.write(&b, refers)
 	return b.Bytes()
-}
-
-func (d *document) hasReferences() bool {
-	return slices.ContainsFunc(d.order, func(n *node) bool { return n.href != "" })
 }
 
 // write recurses at most maxDepth deep.

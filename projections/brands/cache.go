@@ -96,7 +96,10 @@ func newCache(maxBytes int64) (*cache, error) {
 	forIDs := maxBytes / idShare
 	entries, err := otter.New(&otter.Options[string, cached]{
 		MaximumWeight: uint64(maxBytes - forIDs),
-		Weigher:       func(_ string, c cached) uint32 { return weigh(c.entry) },
+		Weigher: func(_ string, c cached) uint32 {
+			e := c.entry
+			return uint32(e.Body.Len() + len(e.Domain) + len(e.ID) + len(e.Status) + entryOverhead)
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make cache of brands: %w", err)
@@ -109,10 +112,6 @@ func newCache(maxBytes int64) (*cache, error) {
 		return nil, fmt.Errorf("make cache of brands' ids: %w", err)
 	}
 	return &cache{entries: entries, ids: ids, seed: maphash.MakeSeed()}, nil
-}
-
-func weigh(e *Entry) uint32 {
-	return uint32(e.Body.Len() + len(e.Domain) + len(e.ID) + len(e.Status) + entryOverhead)
 }
 
 func (c *cache) get(domain string) (*Entry, bool) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
 
 	"letterhead/domain/brand"
@@ -74,8 +73,5 @@ func namedDomain(q string) (string, bool) {
 // label returns the first label of a registrable domain, in its own script.
 func label(domain string) string {
 	own, _, _ := strings.Cut(domain, ".")
-	if unicode, err := idna.ToUnicode(own); err == nil {
-		return unicode
-	}
-	return own
+	return searchindex.OwnScript(own)
 }

@@ -64,7 +64,8 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	}
 	out.ByConvention = b.byConvention
 	palettes := logofinder.Palettes(chosen)
-	b.looks(palettes)
+	b.record.Colors = listed(b, "colors", colors.Decide(f.input, palettes))
+	b.record.Fonts = listed(b, "fonts", fonts.Decide(f.input))
 	if err := r.images(ctx, b, assets, f); err != nil {
 		return nil, err
 	}
@@ -98,13 +99,7 @@ func validator(r *safehttp.Response, name string) string {
 
 // logoImages returns the candidates that are images.
 func (f *found) logoImages() []*logofinder.Image {
-	var out []*logofinder.Image
-	for _, p := range f.read {
-		if p != nil {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(f.read), func(p *logofinder.Image) bool { return p == nil })
 }
 
 // builder builds one record.
@@ -352,12 +347,6 @@ func (b *builder) texts() {
 	facts, evidence := company.Decide(b.input)
 	b.record.Company = facts
 	b.evidence = append(b.evidence, evidence...)
-}
-
-// looks decides colors and fonts.
-func (b *builder) looks(palettes []colors.Palette) {
-	b.record.Colors = listed(b, "colors", colors.Decide(b.input, palettes))
-	b.record.Fonts = listed(b, "fonts", fonts.Decide(b.input))
 }
 
 // listed returns the entries of a field, and notes where they were found.

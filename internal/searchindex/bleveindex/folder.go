@@ -17,6 +17,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/index/scorch"
+
 	"letterhead/internal/disk"
 	"letterhead/internal/searchindex"
 )
@@ -70,7 +73,9 @@ func (f folder) open(ctx context.Context, name string) (*generation, error) {
 	if err := f.verify(ctx, name); err != nil {
 		return nil, err
 	}
-	g, err := openGeneration(f.at(name), name)
+	g, err := guarded(name, func() (bleve.Index, error) {
+		return bleve.OpenUsing(f.at(name), map[string]any{"bolt_timeout": boltWait.String()})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +125,9 @@ func (f folder) begin() (*generation, error) {
 		last = max(last, generationNumber(e.Name()))
 	}
 	name := fmt.Sprintf("%s-%06d", layout, last+1)
-	return newGeneration(f.at(name), name)
+	return guarded(name, func() (bleve.Index, error) {
+		return bleve.NewUsing(f.at(name), indexMapping(), scorch.Name, scorch.Name, nil)
+	})
 }
 
 // setCurrent replaces CURRENT atomically.

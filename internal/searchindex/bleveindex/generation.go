@@ -10,7 +10,6 @@ import (
 
 	"github.com/blevesearch/bleve/v2"
 	"github.com/blevesearch/bleve/v2/analysis/analyzer/keyword"
-	"github.com/blevesearch/bleve/v2/index/scorch"
 	"github.com/blevesearch/bleve/v2/mapping"
 	"letterhead/internal/searchindex"
 )
@@ -60,18 +59,6 @@ func indexMapping() mapping.IndexMapping {
 	m.DefaultMapping = doc
 	m.DefaultAnalyzer = keyword.Name
 	return m
-}
-
-func newGeneration(path, name string) (*generation, error) {
-	return guarded(name, func() (bleve.Index, error) {
-		return bleve.NewUsing(path, indexMapping(), scorch.Name, scorch.Name, nil)
-	})
-}
-
-func openGeneration(path, name string) (*generation, error) {
-	return guarded(name, func() (bleve.Index, error) {
-		return bleve.OpenUsing(path, map[string]any{"bolt_timeout": boltWait.String()})
-	})
 }
 
 // guarded converts a panic of Bleve over damaged files to an error.

@@ -141,13 +141,16 @@ func lasting(err error) bool {
 }
 
 // usable returns an error if the index is closed or the context has ended.
-func (x *Index) usable(ctx context.Context) error {
+func (x *Index) usable(ctx context.Context) error { return unless(ctx, &x.mu, &x.closed) }
+
+// unless returns an error if the context has ended, or if closed, which mu guards, is true.
+func unless(ctx context.Context, mu sync.Locker, closed *bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.closed {
+	mu.Lock()
+	defer mu.Unlock()
+	if *closed {
 		return searchindex.ErrClosed
 	}
 	return nil

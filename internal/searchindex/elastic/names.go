@@ -163,10 +163,7 @@ func (x *Index) aliases(ctx context.Context, op string, actions ...object) error
 func (x *Index) change(ctx context.Context, op, method, path string, body object) error {
 	r := request{op: op, method: method, path: path, write: true}
 	if body != nil {
-		var err error
-		if r.body, err = json.Marshal(body); err != nil {
-			return err
-		}
+		r.body = encode(body)
 	}
 	answer, err := ask[struct{ Acknowledged bool }](ctx, x.client, r)
 	if err == nil && !answer.Acknowledged {
@@ -274,6 +271,12 @@ const (
 )
 
 type object = map[string]any
+
+// encode returns a body or a part of one. All of them are texts, numbers that JSON can represent, lists and maps.
+func encode(value any) []byte {
+	text, _ := json.Marshal(value)
+	return text
+}
 
 // meta marks the indices that were created from this template.
 func (x *Index) meta() object { return object{"letterhead_mapping": x.settings.analyzer.Version} }

@@ -52,14 +52,10 @@ func (x *Index) documents(h hits) ([]searchindex.Document, error) {
 // candidates answers several questions with one request, which also asks for the name of the log. If a part failed the
 // whole request is repeated: a generation may have just been dropped, and the alias already refers to the next one.
 func (x *Index) candidates(ctx context.Context, asks []searchindex.Ask) ([]searchindex.Document, error) {
-	body, err := searches(asks)
-	if err != nil {
-		return nil, err
-	}
 	var found []searchindex.Document
-	_, err = x.client.do(ctx, request{
+	_, err := x.client.do(ctx, request{
 		op: "search", method: http.MethodPost, path: "/" + x.names.alias + "/_msearch", query: hitsFilters,
-		body: body, lines: true, missing: true,
+		body: searches(asks), lines: true, missing: true,
 		accept: func(_ *request, body []byte) error {
 			var answer struct{ Responses []hits }
 			if err := json.Unmarshal(body, &answer); err != nil {
@@ -90,21 +86,18 @@ func (x *Index) allOf(answers []hits, want int) ([]searchindex.Document, error) 
 
 // searches returns the body of a multi-search. An index with a missing shard must not return partial
 // results: an empty result would mean that the brand does not exist.
-func searches(asks []searchindex.Ask) ([]byte, error) {
+func searches(asks []searchindex.Ask) []byte {
 	var body []byte
 	for _, a := range asks {
-		search, err := json.Marshal(object{
+		search := encode(object{
 			"size": searchindex.Candidates, "query": queryOf(a), "sort": []string{fieldOrder, fieldDomain},
 			"track_total_hits": false,
 		})
-		if err != nil {
-			return nil, fmt.Errorf("search: %w", err)
-		}
 		body = append(body, `{"allow_partial_search_results":false}`+"\n"...)
 		body = append(append(body, search...), '\n')
 	}
 	return append(body, `{"allow_partial_search_results":false}`+"\n"+
-		`{"query":{"ids":{"values":["`+logID+`"]}}}`+"\n"...), nil
+		`{"query":{"ids":{"values":["`+logID+`"]}}}`+"\n"...)
 }
 
 func queryOf(a searchindex.Ask) object {
@@ -139,13 +132,9 @@ func (x *Index) scan(ctx context.Context, after string, limit int) ([]searchinde
 	if after != "" {
 		search["search_after"] = []string{after}
 	}
-	body, err := json.Marshal(search)
-	if err != nil {
-		return nil, fmt.Errorf("scan: %w", err)
-	}
 	answer, err := ask[hits](ctx, x.client, request{
 		op: "scan", method: http.MethodPost, path: "/" + x.names.alias + "/_search",
-		query: "allow_partial_search_results=false&" + hitsFilter, body: body, missing: true,
+		query: "allow_partial_search_results=false&" + hitsFilter, body: encode(search), missing: true,
 	})
 	if err != nil {
 		return nil, err

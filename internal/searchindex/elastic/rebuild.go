@@ -170,17 +170,7 @@ func void(err error) error {
 	return err
 }
 
-func (r *Rebuild) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over {
-		return searchindex.ErrClosed
-	}
-	return nil
-}
+func (r *Rebuild) usable(ctx context.Context) error { return unless(ctx, &r.mu, &r.over) }
 
 func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	if err := r.usable(ctx); err != nil {
@@ -196,12 +186,7 @@ func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	}
 	old := *c.live
 	frozen := own(old.name, frozenMark)
-	actions := []object{addAlias(old.name, frozen)}
-	for _, alias := range []string{old.write, old.frozen} { // the latter of a rebuild that died or is void
-		if alias != "" {
-			actions = append(actions, removeAlias(old.name, alias))
-		}
-	}
+	actions := append([]object{addAlias(old.name, frozen)}, withoutWriters(old)...)
 	old.write, old.frozen = "", frozen
 	// From here on Discard thaws it, even if the response to the next request is lost.
 	r.mu.Lock()
@@ -306,11 +291,16 @@ func (r *Rebuild) swap(c cluster) []object {
 		actions = append(actions, removeAlias(r.frozen.name, x.names.alias),
 			removeAlias(r.frozen.name, r.frozen.frozen))
 	case c.live != nil:
-		actions = append(actions, removeAlias(c.live.name, x.names.alias))
-		for _, alias := range []string{c.live.write, c.live.frozen} {
-			if alias != "" {
-				actions = append(actions, removeAlias(c.live.name, alias))
-			}
+		actions = append(append(actions, removeAlias(c.live.name, x.names.alias)), withoutWriters(*c.live)...)
+	}
+	return actions
+}
+
+// withoutWriters returns the actions that remove the aliases for writing: also that of a rebuild that died or is void.
+func withoutWriters(g generation) (actions []object) {
+	for _, alias := range []string{g.write, g.frozen} {
+		if alias != "" {
+			actions = append(actions, removeAlias(g.name, alias))
 		}
 	}
 	return actions

@@ -66,15 +66,9 @@ func (x *Index) itemOf(d searchindex.Document) (item, error) {
 		Version uint64 `json:"version"`
 		Type    string `json:"version_type"`
 	}
-	head, err := json.Marshal(map[string]index{"index": {d.Domain, d.Version, "external"}})
-	if err != nil {
-		return item{}, fmt.Errorf("index %s: %w", d.Domain, err)
-	}
+	head := encode(map[string]index{"index": {d.Domain, d.Version, "external"}})
 	t := x.settings.analyzer.Terms(d)
-	body, err := json.Marshal(source{d, t.Exact, t.Begins, t.Words, t.Typos, t.Order})
-	if err != nil {
-		return item{}, fmt.Errorf("index %s: %w", d.Domain, err)
-	}
+	body := encode(source{d, t.Exact, t.Begins, t.Words, t.Typos, t.Order})
 	lines := append(append(append(head, '\n'), body...), '\n')
 	return item{d.Domain, lines}, nil
 }
@@ -274,12 +268,8 @@ func (x *Index) putCheckpoint(ctx context.Context, g generation, checkpoint uint
 
 // save stores a document that is no brand.
 func (x *Index) save(ctx context.Context, g generation, id, query string, content object) error {
-	body, err := json.Marshal(content)
-	if err != nil {
-		return err
-	}
-	_, err = x.client.do(ctx, request{op: "save", method: http.MethodPut, path: "/" + g.write + "/_doc/" + id,
-		write: true, query: query + "require_alias=true", body: body})
+	_, err := x.client.do(ctx, request{op: "save", method: http.MethodPut, path: "/" + g.write + "/_doc/" + id,
+		write: true, query: query + "require_alias=true", body: encode(content)})
 	return err
 }
 

@@ -42,7 +42,7 @@ func (h *holder) event(ctx context.Context, target *chromedp.Target, ev any) {
 			return
 		}
 		go func() {
-			defer h.end()
+			defer h.note(func() { h.pending-- })
 			h.answer(ctx, target, ev)
 		}()
 	case *page.EventLoadEventFired:
@@ -74,8 +74,6 @@ func (h *holder) begin(ev *fetch.EventRequestPaused) bool {
 	h.changed = time.Now()
 	return true
 }
-
-func (h *holder) end() { h.note(func() { h.pending-- }) }
 
 // rest waits until the page is loaded and idle for a while, until it has made too many requests, or until ctx ends.
 func (h *holder) rest(ctx context.Context) {

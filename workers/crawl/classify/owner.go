@@ -45,7 +45,8 @@ func presents(p *page.Page) bool {
 	if len(p.Icons) == 0 || len(strings.Fields(text)) < ownWords && !wide(text) {
 		return false
 	}
-	return !madeWith.MatchString(text) && !challengeWordings.MatchString(text) && !isOffer(text) &&
+	return !madeWith.MatchString(text) && !challengeWordings.MatchString(text) && !offers.MatchString(text) &&
+		!offersElsewhere.MatchString(text) &&
 		!elsewhere.MatchString(text) && !soonSays.MatchString(text) && !emptyTexts.MatchString(text)
 }
 

@@ -29,9 +29,6 @@ var offersElsewhere = lazyregexp.New(`(?i)` + tables.Any("offersElsewhere"))
 var namedOffer = lazyregexp.New(`(?i)^(the (domain )?(name )?)?[\w.-]+\.[a-z]{2,} (is|may be|-|–|\|)? ?(` +
 	tables.Any("namedOffer") + `)`)
 
-// isOffer reports whether a text contains a domain offer.
-func isOffer(text string) bool { return offers.MatchString(text) || offersElsewhere.MatchString(text) }
-
 // offersIn is isOffer outside of the brand's name: "Parked by the Sea" on parkedbythesea.com.
 func offersIn(a Answer, text string) bool {
 	return says(a, offers, text) || says(a, offersElsewhere, text)

@@ -105,7 +105,7 @@ func softwareSign(a Answer) string {
 		p.Words >= softwareWords || hasOwnLogo(a) {
 		return ""
 	}
-	if found.common && !p.Password && !runsScripts(p) && !logInTitles.MatchString(p.Title) &&
+	if found.common && !p.Password && !(p.Shell() && innerLinks(p) < ownLinks) && !logInTitles.MatchString(p.Title) &&
 		!strings.Contains(strings.ToLower(p.Meta("generator", "author", "description")), strings.ToLower(found.name)) &&
 		innerLinks(p) >= ownLinks {
 		return ""
@@ -174,8 +174,6 @@ func hasOwnLogo(a Answer) bool {
 		return len(alt) >= minCalledLetters && !im.Foreign && inLabels(a.Site, alt)
 	})
 }
-
-func runsScripts(p *page.Page) bool { return p.Shell() && innerLinks(p) < ownLinks }
 
 // poweredBy matches what precedes the name of a page's program.
 var poweredBy = lazyregexp.New(

@@ -32,11 +32,6 @@ func generic(name string) bool {
 	return f == "" || genericNames[f] || statusName.MatchString(lower) || templateName.MatchString(lower)
 }
 
-// hostedName reports whether a name belongs to a site builder, on a site of somebody else.
-func hostedName(name string, in Input) bool {
-	return hostNames[Folded(name)] && in.fit(name) < StrongFit
-}
-
 // slogan matches a name that addresses the visitor: "Your partner for …", "Ihr Partner rund um …".
 var slogan = lazyregexp.New(`(?i)^(` + tables.Any("slogan") + `)\s+\S+\s+\S+`)
 

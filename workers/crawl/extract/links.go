@@ -369,7 +369,7 @@ func (l *linker) fit(handle string) float64 {
 // add adds one mention.
 func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 	name, canonical, ok := Profile(u)
-	if !ok || l.in.Site.Own(u) && !l.ownProfile(canonical) {
+	if !ok || l.in.Site.Own(u) && Folded(lastPart(canonical)) != Folded(l.in.Site.Label) { // not as github.com/github
 		return
 	}
 	last := lastPart(canonical)
@@ -421,17 +421,8 @@ func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 // insideProfile reports whether a URL leads into a profile: a repository, an article.
 func insideProfile(network string, u *url.URL) bool {
 	parts := len(strings.FieldsFunc(u.Path, func(r rune) bool { return r == '/' }))
-	switch network {
-	case "github", "medium":
-		return parts > 1 && !strings.HasPrefix(u.Path, "/orgs/") ||
-			parts > 0 && strings.HasSuffix(u.Hostname(), ".medium.com")
-	}
-	return false
-}
-
-// ownProfile reports whether a profile on the site's own network is its own profile there, as github.com/github is.
-func (l *linker) ownProfile(canonical string) bool {
-	return Folded(lastPart(canonical)) == Folded(l.in.Site.Label)
+	return (network == "github" || network == "medium") && (parts > 1 && !strings.HasPrefix(u.Path, "/orgs/") ||
+		parts > 0 && strings.HasSuffix(u.Hostname(), ".medium.com"))
 }
 
 // lastPart returns the handle in a profile's URL.

@@ -136,7 +136,7 @@ func weighNames(in Input) []nameCandidate {
 		}
 		switch {
 		case !in.Inner() || isDomain(c.text, in) || c.fit > 0 && namesSite(all, c) && c.agree > 1:
-		case ofHeadline(c.method) && in.isHeadline(c):
+		case slices.Contains(atHeadline, c.method) && in.isHeadline(c):
 			less(articlePenalty+fitWeight*c.fit, "part of the headline") // its words match by coincidence
 		case c.fit < StrongFit && in.pageIsAbout(c.text):
 			less(articlePenalty, "the topic of the page")

@@ -8,10 +8,8 @@ import (
 	"letterhead/internal/lazyregexp"
 )
 
-// ofHeadline reports whether a place shows the page's headline as often as the site's name.
-func ofHeadline(method string) bool {
-	return method == "title" || method == "og:title" || method == "heading" || method == "feed title"
-}
+// atHeadline are the places that show the page's headline as often as the site's name.
+var atHeadline = []string{"title", "og:title", "heading", "feed title"}
 
 const minHeadline = 10 // how many letters of a headline make a text that contains them a headline too
 

@@ -47,7 +47,7 @@ func (c *collector) add(text, method string, base float64) {
 	text = tidyName(fitting(text, c.in), c.in)
 	if text == "" || c.in.misread(text) ||
 		packageName.MatchString(text) && c.in.fit(text) < affixFit ||
-		generic(text) && c.in.fit(text) < exactFit || hostedName(text, c.in) {
+		generic(text) && c.in.fit(text) < exactFit || hostNames[Folded(text)] && c.in.fit(text) < StrongFit {
 		return
 	}
 	c.out = append(c.out, nameCandidate{text: text, method: method, source: c.source, base: base * c.factor,

@@ -152,7 +152,8 @@ func tidyName(text string, in Input) string {
 	}
 	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") ||
 		notName.MatchString(text) || onlyForm.MatchString(text) && in.fit(text) < exactFit ||
-		(numeral(text) || isAddress(text)) && in.fit(text) < exactFit && !isDomain(text, in) {
+		(!strings.ContainsFunc(text, unicode.IsLetter) || isAddress(text)) && in.fit(text) < exactFit &&
+			!isDomain(text, in) {
 		return ""
 	}
 	return text
@@ -246,9 +247,6 @@ func nameWords(text string) int {
 
 var poweredBy = lazyregexp.New(`(?i)\s+(?:powered|hosted) by\s.+$`) // matches the mention of the platform in a name
 
-// numeral reports whether a text has no letters: the number of a post or telephone.
-func numeral(text string) bool { return !strings.ContainsFunc(text, unicode.IsLetter) }
-
 // said reports whether another place of the page agrees with a name without its legal form.
 func said(short string, in Input) bool {
 	if in.fit(short) >= StrongFit {
@@ -327,11 +325,8 @@ func withoutLogoWords(alt string) string {
 }
 
 func mentionsLogo(im page.Image) bool {
-	return slices.ContainsFunc(im.Tokens, isLogoWord) || strings.Contains(strings.ToLower(im.Alt), "logo")
-}
-
-func isLogoWord(w string) bool {
-	return strings.HasPrefix(w, "logo") || w == "brand" || w == "wordmark"
+	return strings.Contains(strings.ToLower(im.Alt), "logo") || slices.ContainsFunc(im.Tokens,
+		func(w string) bool { return strings.HasPrefix(w, "logo") || w == "brand" || w == "wordmark" })
 }
 
 // titleCase writes a domain label as a name.

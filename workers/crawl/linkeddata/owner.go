@@ -36,6 +36,8 @@ const (
 	hasLogo    = 1
 )
 
+var urlWeights = map[belonging]int{front: homeURL, inside: insideURL, sibling: siblingURL}
+
 // frontPath is the path of a front page: /, /en, /de-de, /index.html.
 var frontPath = lazyregexp.New(
 	`(?i)^/*([a-z]{2,3}([-_][a-z]{2,4})?(/[a-z]{2})?|home|index\.[a-z]{3,4}|default\.aspx?)?/*$`)
@@ -95,16 +97,9 @@ func (o *Object) ownership(s site.Site, fit func(string) float64, alone bool) in
 	score, foreign := 0, false
 	urls := o.URLs("url")
 	for _, text := range urls {
-		switch whose(text, s) {
-		case front:
-			score = max(score, homeURL)
-		case inside:
-			score = max(score, insideURL)
-		case sibling:
-			score = max(score, siblingURL)
-		case elsewhere:
-			foreign = true
-		}
+		where := whose(text, s)
+		score = max(score, urlWeights[where])
+		foreign = foreign || where == elsewhere
 	}
 	if foreign && score == 0 {
 		return 0

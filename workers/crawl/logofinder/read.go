@@ -245,7 +245,8 @@ func (p *Image) look(img *image.NRGBA) error {
 	if isPlain(img, seen) {
 		return fmt.Errorf("%w: a plain rectangle", ErrNotLogo)
 	}
-	if p.Kind == Mark && p.SVG == nil && isPhoto(seen) && !p.certain() {
+	if p.Kind == Mark && p.SVG == nil && !seen.Transparent && len(seen.Palette) >= photoPalette &&
+		seen.Palette[0].Share < photoShare && !p.certain() {
 		return fmt.Errorf("%w: a photograph", ErrNotLogo)
 	}
 	return nil
@@ -454,11 +455,6 @@ func cornerLuma(img *image.NRGBA) float64 {
 		sum += imaging.RGB{R: c.R, G: c.G, B: c.B}.Luma()
 	}
 	return sum / 4
-}
-
-// isPhoto reports whether an opaque image has many colors and no dominant one, unlike a logo.
-func isPhoto(a imaging.Analysis) bool {
-	return !a.Transparent && len(a.Palette) >= photoPalette && a.Palette[0].Share < photoShare
 }
 
 // Source returns the URL for evidence; an image inside of the page has none.

@@ -85,30 +85,26 @@ func (p *Image) rungs(ctx context.Context) ([]*image.NRGBA, error) {
 }
 
 // putRaster stores a raster as PNG and WebP. On an error it returns the formats stored so far.
-func putRaster(ctx context.Context, to Assets, img *image.NRGBA, clear bool) ([]eventschemas.Asset, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+func putRaster(ctx context.Context, to Assets, img *image.NRGBA, clear bool) (out []eventschemas.Asset, err error) {
+	for _, format := range []imaging.Format{imaging.PNG, imaging.WebP} {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		encode := imaging.EncodePNG
+		if format == imaging.WebP {
+			encode = imaging.EncodeWebP
+		}
+		data, err := encode(img)
+		if err != nil {
+			return out, err
+		}
+		asset, err := put(ctx, to, data, string(format), img.Rect.Dx(), img.Rect.Dy(), clear)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, asset)
 	}
-	png, err := imaging.EncodePNG(img)
-	if err != nil {
-		return nil, err
-	}
-	asset, err := put(ctx, to, png, "png", img.Rect.Dx(), img.Rect.Dy(), clear)
-	if err != nil {
-		return nil, err
-	}
-	out := []eventschemas.Asset{asset}
-	if err := ctx.Err(); err != nil {
-		return out, err
-	}
-	webp, err := imaging.EncodeWebP(img)
-	if err != nil {
-		return out, err
-	}
-	if asset, err = put(ctx, to, webp, "webp", img.Rect.Dx(), img.Rect.Dy(), clear); err != nil {
-		return out, err
-	}
-	return append(out, asset), nil
+	return out, nil
 }
 
 // Maximum memory for encoding, in bytes per pixel.

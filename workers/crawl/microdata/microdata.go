@@ -4,6 +4,7 @@
 package microdata
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -39,10 +40,7 @@ func Parse(root *html.Node, base *url.URL) *linkeddata.Graph {
 	if len(r.top) == 0 {
 		return linkeddata.Parse(nil)
 	}
-	text, err := json.Marshal(r.top)
-	if err != nil { // strings, lists and maps always marshal
-		return linkeddata.Parse(nil)
-	}
+	text, _ := json.Marshal(r.top) // strings, lists and maps always marshal
 	return linkeddata.Parse([][]byte{text})
 }
 
@@ -89,24 +87,16 @@ func (r *reader) walk(n *html.Node, at scope, depth int) {
 
 // element adds the data of an element, and returns the scope of its children.
 func (r *reader) element(n *html.Node, at scope, depth int) scope {
-	var kind, id, references, properties string
 	isItem := false
 	for _, a := range n.Attr {
 		switch a.Key {
 		case "itemscope":
 			isItem = true
-		case "itemtype":
-			kind = a.Val
-		case "itemid", "resource":
-			id = a.Val
-		case "itemref":
-			references = a.Val
-		case "itemprop":
-			properties = a.Val
 		case "vocab":
 			at.rdfa = strings.Contains(a.Val, "schema.org")
 		}
 	}
+	kind, properties := page.Attr(n, "itemtype"), page.Attr(n, "itemprop")
 	if typeof := page.Attr(n, "typeof"); typeof != "" && (at.rdfa || strings.HasPrefix(typeof, "schema:")) && !isItem {
 		isItem, kind, at.rdfa = true, typeof, true
 	}
@@ -124,7 +114,7 @@ func (r *reader) element(n *html.Node, at scope, depth int) scope {
 	}
 	r.items++
 	x := item{"@type": types(kind)}
-	if id != "" && len(id) <= maxValueBytes {
+	if id := cmp.Or(page.Attr(n, "itemid"), page.Attr(n, "resource")); id != "" && len(id) <= maxValueBytes {
 		x["@id"] = id
 	}
 	if properties != "" && at.item != nil {
@@ -133,7 +123,7 @@ func (r *reader) element(n *html.Node, at scope, depth int) scope {
 		r.top = append(r.top, x)
 	}
 	inner := scope{item: x, nesting: at.nesting + 1, rdfa: at.rdfa}
-	r.referenced(references, inner, depth)
+	r.referenced(page.Attr(n, "itemref"), inner, depth)
 	return inner
 }
 

@@ -202,7 +202,7 @@ func (g *gatherer) background(n *html.Node, words []string, at place) {
 	}
 	im := g.describe(n, words, at)
 	im.Alt = cmp.Or(Clean(Attr(n, "aria-label"), maxLinkText), Clean(inner(n), maxLinkText))
-	if at.logoNode == nil && at.inner && isHomeEntry(im.Alt) {
+	if at.logoNode == nil && at.inner && (slices.Contains(homeLabels, strings.ToLower(im.Alt)) || saysHome(im.Alt)) {
 		return // an entry of a menu, which shares its background with the others
 	}
 	g.page.Backgrounds = append(g.page.Backgrounds, im)

@@ -114,11 +114,6 @@ func saysHome(text string) bool {
 		slices.ContainsFunc(homePhrases, func(p string) bool { return strings.Contains(text, p) })
 }
 
-// isHomeEntry reports whether a text belongs to a menu entry for the home page.
-func isHomeEntry(text string) bool {
-	return slices.Contains(homeLabels, strings.ToLower(text)) || saysHome(text)
-}
-
 // describedAsHome reports whether a link in the page's head is described as leading home,
 // by its own text or its content's.
 func (g *gatherer) describedAsHome(at place, text string) bool {

@@ -339,7 +339,7 @@ func (r *reader) country(end int) (Country, bool) {
 		if c, ok := countryName(strings.Join(words, " ")); ok {
 			return c, true
 		}
-		if r.tokens[i].comma || hasDigits(r.tokens[i].text) {
+		if r.tokens[i].comma || strings.ContainsFunc(r.tokens[i].text, unicode.IsDigit) {
 			words = nil
 		}
 	}
@@ -354,8 +354,6 @@ func (r *reader) country(end int) (Country, bool) {
 	}
 	return Country{}, false
 }
-
-func hasDigits(word string) bool { return strings.ContainsFunc(word, unicode.IsDigit) }
 
 // The lower-case words allowed in a line of an address, except those within names.
 const (

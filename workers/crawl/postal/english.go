@@ -8,6 +8,9 @@ import (
 	"unicode/utf8"
 )
 
+// outwardForms are the shapes of the first half of a British postal code.
+var outwardForms = []string{"A9", "A99", "AA9", "AA99", "A9A", "AA9A"}
+
 // codeLast reads the form of English-speaking and some other countries: city, state, then postal code.
 func (r *reader) codeLast(i int) (Address, bool) {
 	code, form := r.tokens[i].text, r.tokens[i].shape
@@ -19,7 +22,7 @@ func (r *reader) codeLast(i int) (Address, bool) {
 	switch {
 	case two == "A9A 9A9":
 		return r.withState(i, i+2, "CA", code+" "+next)
-	case isOutward(form) && r.after(i) == "9AA":
+	case slices.Contains(outwardForms, form) && r.after(i) == "9AA":
 		return r.ofIsles(i, i, code+" "+next, "GB", "JE", "GG", "IM")
 	case (form == "A99" || form == "A9A") && len(next) == 4 && strings.ContainsAny(next, "0123456789") &&
 		next == strings.ToUpper(next) && r.after(i) != "9999":
@@ -43,11 +46,6 @@ func (r *reader) codeLast(i int) (Address, bool) {
 
 // codesOfStates are the countries whose addresses have a state before a code of such a shape.
 var codesOfStates = map[string]string{"99999": "US", "99999-9999": "US", "9999": "AU"}
-
-// isOutward reports whether a shape belongs to the first half of a British postal code.
-func isOutward(form string) bool {
-	return slices.Contains([]string{"A9", "A99", "AA9", "AA99", "A9A", "AA9A"}, form)
-}
 
 const (
 	maxStateWords = 3 // District of Columbia

@@ -163,7 +163,7 @@ func (c Crawl) content() map[string]any {
 	return map[string]any{
 		"C": c, "R": c.Result.Record, "At": c.At.UTC().Format(time.RFC3339), "Cost": c.cost(),
 		"Trials": trials, "More": more, "Fields": c.fields(), "Evidence": c.evidence(),
-		"Picture": c.image, "Logo": c.logo,
+		"Picture": func(t logofinder.Trial) template.URL { return c.file(t.AssetID) }, "Logo": c.logo,
 	}
 }
 
@@ -196,9 +196,6 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 // HTML writes the report as one self-contained file: images are embedded, and there are no scripts. Errors: as w.
 func HTML(w io.Writer, c Crawl) error { return page.Execute(w, c.content()) }
 
-// image returns a chosen candidate's image as a data URL, or "" if it was not stored.
-func (c Crawl) image(t logofinder.Trial) template.URL { return c.file(t.AssetID) }
-
 // logo returns the first stored form of a logo or an image.
 func (c Crawl) logo(formats []eventschemas.Asset) template.URL {
 	if len(formats) == 0 {
@@ -212,6 +209,7 @@ func (c Crawl) logo(formats []eventschemas.Asset) template.URL {
 var mediaTypes = map[imaging.Format]string{imaging.SVG: "image/svg+xml", imaging.PNG: "image/png",
 	imaging.WebP: "image/webp", imaging.JPEG: "image/jpeg"}
 
+// file returns an image as a data URL, or "" if it was not stored.
 func (c Crawl) file(id string) template.URL {
 	data := c.Result.Files[id]
 	if len(data) == 0 || len(data) > maxImageBytes {

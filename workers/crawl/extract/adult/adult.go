@@ -20,6 +20,8 @@ const rtaHost = "rtalabel.org"                 // the host of the label's own pa
 
 var endings = []string{"xxx", "porn", "adult", "sex", "sexy"} // top-level domains for adult content only
 
+var ratingKeys = []string{"rating", "rta", "voluntary content rating", "content-rating"}
+
 // Confidences of the signs.
 const (
 	certain  = 1.0
@@ -47,7 +49,8 @@ func certainSign(in extract.Input) (method string, confidence float64) {
 		}
 	}
 	for _, m := range in.Page.Metas {
-		if ratingKey(m.Key) && ratedAdult(m.Content) || strings.Contains(strings.ToLower(m.Content), rtaLabel) {
+		if slices.Contains(ratingKeys, m.Key) && ratedAdult(m.Content) ||
+			strings.Contains(strings.ToLower(m.Content), rtaLabel) {
 			return "rating meta", certain
 		}
 	}
@@ -74,10 +77,6 @@ func certainSign(in extract.Input) (method string, confidence float64) {
 		return "2257 notice", certain
 	}
 	return "", 0
-}
-
-func ratingKey(key string) bool {
-	return key == "rating" || key == "rta" || key == "voluntary content rating" || key == "content-rating"
 }
 
 // ratedAdult reads a rating, which may be a list: "adult, RTA-5042-1996-1400-1577-RTA".

@@ -4,7 +4,6 @@ package company
 
 import (
 	"cmp"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,20 +163,17 @@ func (d *dossier) known() {
 	if !ok {
 		return
 	}
-	d.kinds = append(d.kinds,
-		claim[string]{value: "PUBLIC_COMPANY", source: sp500.Source, method: dataSet, confidence: tickerDataSet})
+	data := prose{source: sp500.Source}
+	d.kinds = append(d.kinds, claimed(data, "PUBLIC_COMPANY", dataSet, tickerDataSet))
 	if f.FoundedYear != 0 {
-		d.founded = append(d.founded,
-			claim[int]{value: f.FoundedYear, source: sp500.Source, method: dataSet, confidence: fromDataSet})
+		d.founded = append(d.founded, claimed(data, f.FoundedYear, dataSet, fromDataSet))
 	}
 	if l := f.Location(); l != nil {
-		d.places = append(d.places,
-			claim[*eventschemas.Location]{value: l, source: sp500.Source, method: dataSet, confidence: fromDataSet})
+		d.places = append(d.places, claimed(data, l, dataSet, fromDataSet))
 	}
 	if symbols := slices.Clone(f.Symbols); len(symbols) > 0 {
 		symbols[0] = cmp.Or(f.Ticker(), symbols[0])
-		d.tickers = append(d.tickers,
-			claim[[]string]{value: symbols, source: sp500.Source, method: dataSet, confidence: tickerDataSet})
+		d.tickers = append(d.tickers, claimed(data, symbols, dataSet, tickerDataSet))
 	}
 }
 
@@ -270,15 +266,10 @@ func (in input) claims(o *linkeddata.Object) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.isFront(in.Page.Resolve(text)) })
-}
-
-// isFront reports whether a URL leads to the site's front page.
-func (in input) isFront(u *url.URL) bool {
-	if u == nil || !in.Site.Own(u) {
-		return false
-	}
-	return !extract.Input{Page: &page.Page{URL: u}}.Inner()
+	return slices.ContainsFunc(o.URLs("url"), func(text string) bool {
+		u := in.Page.Resolve(text)
+		return u != nil && in.Site.Own(u) && !extract.Input{Page: &page.Page{URL: u}}.Inner()
+	})
 }
 
 // ownPlace returns the object of a place that is the brand's: of a type in our taxonomy, or with a postal address,

@@ -95,16 +95,14 @@ var (
 	hanCompany = lazyregexp.New(`^\P{L}*(?:` + tables.Any("hanCompany") + `)?\P{L}*$`)
 )
 
-// latestYear returns the newest plausible year.
-func (in input) latestYear() int {
-	if in.Now.IsZero() {
-		return newestYear
-	}
-	return in.Now.Year()
-}
-
 // believed reports whether a year is plausible for the founding of a company.
-func (in input) believed(year int) bool { return year >= earliestYear && year <= in.latestYear() }
+func (in input) believed(year int) bool {
+	newest := in.Now.Year()
+	if in.Now.IsZero() {
+		newest = newestYear
+	}
+	return year >= earliestYear && year <= newest
+}
 
 // yearIn parses four digits at the beginning of a text; it returns 0 if they are not a plausible year.
 func (d *dossier) yearIn(text string) int {
@@ -382,14 +380,6 @@ func (d *dossier) addBareYear(f founding, x prose, confidence float64, weak bool
 	d.bare = append(d.bare, claimed(x, f.year, f.verb, confidence))
 }
 
-// bareYears adds the years of one page without a name, if they are the same year.
-func (d *dossier) bareYears() {
-	if !slices.ContainsFunc(d.bare, func(c claim[int]) bool { return c.value != d.bare[0].value }) {
-		d.founded = append(d.founded, d.bare...)
-	}
-	d.bare = nil
-}
-
 // tabled reads the cell after one with the label "Founded".
 func (d *dossier) tabled(label, value postal.Line, x prose) {
 	if x.role == atHome && (d.in.isArticle() || d.in.Inner()) || !foundingLabel.MatchString(label.Text) ||
@@ -438,7 +428,7 @@ func sentencesOf(line string) func(func(string) bool) {
 		for i := 0; i+2 < len(line); i++ {
 			if (line[i] == '.' || line[i] == '!' || line[i] == '?') && line[i+1] == ' ' && i-start >= minSentence {
 				r, _ := utf8.DecodeRuneInString(line[i+2:])
-				if unicode.IsUpper(r) || unicode.IsDigit(r) && endsInYear(line[:i]) {
+				if unicode.IsUpper(r) || unicode.IsDigit(r) && hasYear(line[max(0, i-4):i]) {
 					if !yield(line[start : i+1]) {
 						return
 					}
@@ -449,8 +439,5 @@ func sentencesOf(line string) func(func(string) bool) {
 		yield(line[start:])
 	}
 }
-
-// endsInYear reports whether a text ends with four digits.
-func endsInYear(text string) bool { return len(text) >= 4 && hasYear(text[len(text)-4:]) }
 
 const minSentence = 4 // the length in bytes of the shortest sentence: a shorter text ends with an abbreviation

@@ -57,7 +57,8 @@ func (d *dossier) addresses(x prose, brand []string) {
 			continue
 		}
 		listed := postal.InCity(a.Country.Code, a.City)
-		if d.another(texts[max(0, a.Line-linesOfName):a.Line+1], brand) || d.isBrandName(a, brand) ||
+		if d.another(texts[max(0, a.Line-linesOfName):a.Line+1], brand) ||
+			a.Street == "" && slices.Contains(brand, extract.Folded(a.City)) || // a town's own site also has a street
 			!listed && (a.PostalCode == "" || !d.suits(a.Country)) {
 			continue
 		}
@@ -183,11 +184,6 @@ func textsOf(lines []postal.Line) []string {
 		out[i] = l.Text
 	}
 	return out
-}
-
-// isBrandName reports whether the city that was read is the brand. A town's own site also has a street.
-func (d *dossier) isBrandName(a postal.Address, brand []string) bool {
-	return a.Street == "" && slices.Contains(brand, extract.Folded(a.City))
 }
 
 // tails reads footers such as "Acme Ltd, West Harbour, Leeds, United Kingdom".

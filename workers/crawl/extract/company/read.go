@@ -234,7 +234,10 @@ func (d *dossier) prose(x prose, brand []string) {
 		slices.ContainsFunc(x.lines, func(l postal.Line) bool { return anyForm.MatchString(proseOf(l)) }) {
 		d.owners = d.owners[:owners] // with a legal form on the page, they may be owners of a company
 	}
-	d.bareYears()
+	if !slices.ContainsFunc(d.bare, func(c claim[int]) bool { return c.value != d.bare[0].value }) {
+		d.founded = append(d.founded, d.bare...) // all of them are one year
+	}
+	d.bare = nil
 }
 
 // proseOf returns the start of a line, the only part that is read as prose.

@@ -291,7 +291,8 @@ var titleWords = tables.List("titleWords") // words in the names of display face
 // guessedFonts distinguishes titles from text by the requests to font services: running text needs an italic and a
 // regular weight, titles a bold one. A single family is used for everything.
 func guessedFonts(in extract.Input, sources *fontSources) (titles, texts []typeface) {
-	families := slices.DeleteFunc(slices.Clone(sources.asked), func(f askedFamily) bool { return special(f.Name) })
+	families := slices.DeleteFunc(slices.Clone(sources.asked),
+		func(f askedFamily) bool { return subsetName.MatchString(f.Name) })
 	if len(families) == 0 {
 		families = sources.asked
 	}

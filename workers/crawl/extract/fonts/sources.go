@@ -337,6 +337,3 @@ func isIconFont(name string) bool { return iconWords.MatchString(name) }
 // subsetName matches a family for one script, which pages load in addition to the one for their own.
 var subsetName = lazyregexp.New(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(` + tables.Any("subsetName") +
 	`)|nanum.*|.*\b(mono|code)\b.*)$`)
-
-// special reports whether a family is for one script or for code, and so goes last in a guess.
-func special(name string) bool { return subsetName.MatchString(name) }

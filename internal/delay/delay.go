@@ -46,6 +46,14 @@ func Send[T any](ctx context.Context, to chan<- T, value T) error {
 	}
 }
 
+// Signal wakes the goroutine that receives from a channel with room for one signal. One that waits there is enough.
+func Signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
 // Every calls do at each interval, until ctx ends.
 func Every(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)

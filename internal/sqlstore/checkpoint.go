@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -43,10 +44,7 @@ func newCheckpointer(s *sqliteFile) *checkpointer {
 }
 
 func (c *checkpointer) wake() {
-	select {
-	case c.dirty <- struct{}{}:
-	default:
-	}
+	delay.Signal(c.dirty)
 }
 
 // stop waits for the goroutine; the store's closing channel must be closed.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -73,10 +74,7 @@ func (r *Runner) generations(ctx context.Context) ([]record, error) {
 
 // wake ends the pause before the next poll.
 func (r *Runner) wake() {
-	select {
-	case r.pollNow <- struct{}{}:
-	default: // a wake-up is pending
-	}
+	delay.Signal(r.pollNow)
 }
 
 // poll polls projections_registry until ctx ends. Errors: ErrNewerRelease.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -123,10 +124,7 @@ func (r *Runner) want(position eventlog.Position) {
 			break
 		}
 	}
-	select {
-	case r.hurry <- struct{}{}:
-	default: // a wake-up is pending
-	}
+	delay.Signal(r.hurry)
 }
 
 // Await is WaitFor for callers that follow a read model permanently: it does not shorten the pauses that keep folding

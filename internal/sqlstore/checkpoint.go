@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -41,10 +40,6 @@ func newCheckpointer(s *sqliteFile) *checkpointer {
 	c := &checkpointer{store: s, dirty: make(chan struct{}, 1)}
 	c.ended.Go(c.run)
 	return c
-}
-
-func (c *checkpointer) wake() {
-	delay.Signal(c.dirty)
 }
 
 // stop waits for the goroutine; the store's closing channel must be closed.

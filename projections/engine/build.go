@@ -217,9 +217,7 @@ func (r *Runner) build(ctx context.Context, models []*model, space freeSpace,
 	progress func(Progress)) (failed map[*model]error, err error) {
 	c := &catchUp{r: r, progress: progress, space: space}
 	for _, m := range models {
-		m.mu.Lock()
-		c.units = append(c.units, m.building)
-		m.mu.Unlock()
+		c.units = append(c.units, m.buildingGeneration())
 	}
 	err = c.run(ctx,
 		func(ctx context.Context) error { return r.index(ctx, c.units) },
@@ -387,14 +385,12 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 			}
 			again = append(again, m)
 			m.endAttempt(cause, true)
-			m.mu.Lock()
-			noLive, g := m.live == nil, m.building
-			m.mu.Unlock()
+			g := m.buildingGeneration()
 			at := g.position()
 			if r.shared { // for followers
 				r.storeFailure(ctx, g, failureText(cause))
 			}
-			if noLive {
+			if m.liveGeneration() == nil {
 				m.mark.fail(&QuarantinedError{Name: m.name, Position: at, Err: cause})
 			}
 			r.cfg.Logger.ErrorContext(ctx, "building a read model failed; will retry",

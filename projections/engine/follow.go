@@ -72,11 +72,6 @@ func (r *Runner) generations(ctx context.Context) ([]record, error) {
 	return nil, nil
 }
 
-// wake ends the pause before the next poll.
-func (r *Runner) wake() {
-	delay.Signal(r.pollNow)
-}
-
 // poll polls projections_registry until ctx ends. Errors: ErrNewerRelease.
 func (r *Runner) poll(ctx context.Context) error {
 	failed := r.cfg.faultBackoff()
@@ -108,13 +103,7 @@ func (r *Runner) poll(ctx context.Context) error {
 			failed = r.cfg.faultBackoff()
 			s.sweep(ctx)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-cutShort:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		_ = delay.Until(ctx, pause, cutShort) // the loop ends with ctx
 	}
 }
 

@@ -109,7 +109,7 @@ func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Pos
 	if r.shared && !r.leads.Load() {
 		r.waiting.Add(1)
 		defer r.waiting.Add(-1)
-		r.wake()
+		delay.Signal(r.pollNow)
 	}
 	return r.Await(ctx, name, position)
 }

@@ -290,10 +290,8 @@ func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.O
 
 // take waits for the writer slot.
 func (s *sqliteFile) take(ctx context.Context) error {
-	select {
-	case <-s.closing:
+	if isClosed(s.closing) {
 		return ErrClosed
-	default:
 	}
 	select {
 	case s.slot <- struct{}{}:

@@ -100,10 +100,7 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 	}
 	s.unpack, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxSnapshotBytes), zstd.WithDecoderConcurrency(1),
 		zstd.IgnoreChecksum(true))
-	if err != nil {
-		return nil, fmt.Errorf("open snapshots: %w", err)
-	}
-	return s, nil
+	return s, Wrap(err, "open snapshots")
 }
 
 // Load returns the state of a stream after the event with the returned revision, if this fold version saved one.

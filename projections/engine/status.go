@@ -134,10 +134,7 @@ func (r *Runner) Await(ctx context.Context, name string, position eventlog.Posit
 	if m == nil {
 		return fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
-	if err := m.mark.wait(ctx, position); err != nil {
-		return fmt.Errorf("wait for %s at position %d: %w", name, position, err)
-	}
-	return nil
+	return sqlstore.Wrap(m.mark.wait(ctx, position), "wait for %s at position %d", name, position)
 }
 
 // Names returns the names of the read models that readers may depend on, in the order in which New got them: all but

@@ -222,10 +222,8 @@ func (r *Runner) build(ctx context.Context, models []*model, space freeSpace,
 	err = c.run(ctx,
 		func(ctx context.Context) error { return r.index(ctx, c.units) },
 		func(ctx context.Context) error { return r.swap(ctx, c.units, nil) })
+	failed = make(map[*model]error, len(c.failed))
 	for g, cause := range c.failed {
-		if failed == nil {
-			failed = make(map[*model]error)
-		}
 		failed[g.model] = cause
 	}
 	return failed, err

@@ -229,13 +229,10 @@ func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error
 // Get returns one key by its id, and whether there is one. Errors: as List.
 func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool, err error) {
 	one, found, err := keyTable.Get(ctx, d.Handle(), keyID)
-	if err != nil {
-		return Listed{}, false, fmt.Errorf("get key %s: %w", keyID, err)
-	}
 	if found {
 		k = one.listed()
 	}
-	return k, found, nil
+	return k, found, sqlstore.Wrap(err, "get key %s", keyID)
 }
 
 // Forget implements projections.Forgetter.

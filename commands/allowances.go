@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands/streamwriter"
-	"letterhead/domain/account"
 	"letterhead/domain/usage"
 	"letterhead/internal/eventlog"
 )
@@ -135,11 +134,7 @@ func (d *QuotaWriter) Searches(ctx context.Context, accountID string, month stri
 
 // searches reads the stream's tail first if exact is set.
 func (d *QuotaWriter) searches(ctx context.Context, accountID string, month string, exact bool) (int64, error) {
-	m, err := usage.ParseMonth(month)
-	if err != nil {
-		return 0, &account.InvalidError{Field: "month", Reason: "must be of the form YYYY-MM"}
-	}
-	key := quotaKey(accountID, m)
+	key := accountID + quotaKeySeparator + month
 	if !exact {
 		var seen shownQuota
 		err := d.months.With(key, func(a *quotaActor) { seen = a.State().shown })

@@ -35,15 +35,11 @@ const maxReportTurns = 3
 
 // Billing appends the events of payment processors, and what becomes of them. Each event of a processor has a stream of
 // its own, so its repeats change nothing. It is safe for concurrent use.
-type Billing struct {
-	log     eventlog.Log
-	encoder eventschemas.Encoder
-	now     func() time.Time
-}
+type Billing struct{ coldStreams }
 
 // NewBilling returns a Billing.
 func NewBilling(log eventlog.Log, encoder eventschemas.Encoder, now func() time.Time) *Billing {
-	return &Billing{log: log, encoder: encoder, now: now}
+	return &Billing{coldStreams{log, encoder, now}}
 }
 
 // Record appends what any payment processor reports; the worker of workers/billing applies it to the account. The event
@@ -137,18 +133,9 @@ func (b *Billing) Reported(ctx context.Context, processor, eventID string) (out 
 // lastReport returns the revision of a stream, and how well its last report can be used. It reads the stream from its
 // beginning, because any number of outcomes may follow the report.
 func (b *Billing) lastReport(ctx context.Context, stream string) (at eventlog.Expected, recorded use, err error) {
-	events, err := b.log.ReadStream(ctx, stream, 0, eventlog.Forward, maxReportEvents)
-	if err != nil {
-		return at, "", err
-	}
-	if len(events) == maxReportEvents {
-		return at, "", fmt.Errorf("%s: %w", stream, ErrReportTooLong)
-	}
-	for _, rec := range events {
-		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
-		if err != nil {
-			return at, "", fmt.Errorf("revision %d of %s: %w", rec.Revision, stream, err)
-		}
+	events := uint64(0)
+	err = b.each(ctx, stream, 0, maxReportEvents-1, func(rec *eventlog.Recorded, ev eventschemas.Event) {
+		events = rec.Revision + 1
 		switch ev := ev.(type) {
 		case eventschemas.BillingReported:
 			recorded = useOf(ev)
@@ -157,8 +144,11 @@ func (b *Billing) lastReport(ctx context.Context, stream string) (at eventlog.Ex
 				recorded = usable
 			}
 		}
+	})
+	if err == nil && events == maxReportEvents {
+		err = fmt.Errorf("%s: %w", stream, ErrReportTooLong)
 	}
-	return eventlog.After(uint64(len(events))), recorded, nil
+	return eventlog.After(events), recorded, err
 }
 
 // Settle records what became of a report whose stream has a number of events. Errors: eventlog.ErrWrongRevision if the
@@ -210,7 +200,7 @@ func (b *Billing) follow(ctx context.Context, request Request, stream string, ne
 func (b *Billing) append(ctx context.Context, request Request, stream string, expected eventlog.Expected, id string,
 	ev eventschemas.Event) error {
 	metadata := eventlog.Metadata{RequestID: request.ID, Actor: request.Actor}
-	proposed, err := Proposal(b.encoder, stream, id, ev, b.now(), metadata)
+	proposed, err := Proposal(b.events, stream, id, ev, b.now(), metadata)
 	if err == nil {
 		_, err = b.log.Append(ctx, stream, expected, []eventlog.Proposed{proposed})
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,9 +16,6 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
-
-// brandPage is the number of events of a brand stream per read.
-const brandPage = 256
 
 // BrandsConfig configures the brand commands.
 type BrandsConfig struct {
@@ -56,7 +52,7 @@ func NewBrands(cfg BrandsConfig, log eventlog.Log) (*Brands, error) {
 //
 // Errors: eventlog.ErrUnavailable, eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
 func (b *Brands) State(ctx context.Context, domain string) (*brand.Brand, error) {
-	state, _, err := b.fold(ctx, domain, math.MaxUint64)
+	state, _, err := b.fold(ctx, domain, eventlog.End)
 	return state, err
 }
 
@@ -76,31 +72,16 @@ func (b *Brands) StateAt(ctx context.Context, domain string, revision uint64) (*
 }
 
 // fold reads up to and including the revision, or to the end of the stream.
-func (b *Brands) fold(ctx context.Context, domain string, until uint64) (*brand.Brand, streamEnd, error) {
+func (b *Brands) fold(ctx context.Context, domain string, until uint64) (_ *brand.Brand, end streamEnd, err error) {
 	state := brand.New(domain)
-	stream := brand.Stream(domain)
-	var end streamEnd
-	for {
-		events, err := b.log.ReadStream(ctx, stream, state.Events(), eventlog.Forward, brandPage)
-		if err != nil {
-			return nil, end, fmt.Errorf("read %s from revision %d: %w", stream, state.Events(), err)
-		}
-		for i := range events {
-			r := &events[i]
-			if r.Revision > until {
-				return state, end, nil
-			}
-			ev, err := eventschemas.Decode(r.Type, r.SchemaVersion, r.Data)
-			if err != nil {
-				return nil, end, fmt.Errorf("read %s at revision %d: %w", stream, r.Revision, err)
-			}
-			state.Apply(ev, r.Revision, r.OccurredAt)
-			end = endOf(r)
-		}
-		if len(events) < brandPage || state.Events() > until {
-			return state, end, nil
-		}
+	err = b.each(ctx, brand.Stream(domain), 0, until, func(rec *eventlog.Recorded, ev eventschemas.Event) {
+		state.Apply(ev, rec.Revision, rec.OccurredAt)
+		end = endOf(rec)
+	})
+	if err != nil {
+		return nil, end, err
 	}
+	return state, end, nil
 }
 
 // update decides about the brand at a registrable domain, and appends the events of the decision under its key. decide
@@ -111,7 +92,7 @@ func (b *Brands) update(ctx context.Context, domain string, request Request, key
 	return b.do(ctx, &coldCommand{
 		stream: brand.Stream(domain), request: request, key: key,
 		read: func(ctx context.Context) (end streamEnd, err error) {
-			state, end, err = b.fold(ctx, domain, math.MaxUint64)
+			state, end, err = b.fold(ctx, domain, eventlog.End)
 			return end, err
 		},
 		decide: func(now time.Time) ([]eventschemas.Event, error) { return decide(state, now) },

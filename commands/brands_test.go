@@ -145,7 +145,7 @@ func TestRequestCrawl_LostReply_StartsOneCrawl(t *testing.T) {
 func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 	b, log := brandsOnFile(t)
 	var proposed []eventlog.Proposed
-	for i := range brandPage + 2 {
+	for i := range streamPage + 2 {
 		first := "0"
 		event := eventschemas.Event(eventschemas.BrandImported{BrandID: testBrand, Domain: "acme.com", Source: "set@1", Record: eventschemas.Record{Name: &first}})
 		if i > 0 {
@@ -155,7 +155,7 @@ func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 		proposed = append(proposed, one...)
 	}
 	testmust.Succeed(t, testmust.Err(log.Append(t.Context(), brand.Stream("acme.com"), eventlog.After(0), proposed)))
-	for _, revision := range []uint64{0, 1, 2, brandPage - 1, brandPage, brandPage + 1} {
+	for _, revision := range []uint64{0, 1, 2, streamPage - 1, streamPage, streamPage + 1} {
 		state, err := b.StateAt(t.Context(), "acme.com", revision)
 		if err != nil || state.Events() != revision+1 {
 			t.Fatalf("at %d: %d events, %v", revision, state.Events(), err)
@@ -164,7 +164,7 @@ func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 			t.Errorf("at %d: name %v", revision, name)
 		}
 	}
-	for domain, revision := range map[string]uint64{"acme.com": brandPage + 2, "nobody.com": 0} {
+	for domain, revision := range map[string]uint64{"acme.com": streamPage + 2, "nobody.com": 0} {
 		if state, err := b.StateAt(t.Context(), domain, revision); !errors.Is(err, ErrUnknownRevision) || state != nil {
 			t.Errorf("revision %d of %s: %v, %v", revision, domain, state, err)
 		}

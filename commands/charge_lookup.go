@@ -206,25 +206,22 @@ func (d *AccountWriter) ReverseCharge(ctx context.Context, in ReverseCharge) (Do
 
 // chargeAt reads a charge's event, which has the amount to reverse.
 func (d *AccountWriter) chargeAt(ctx context.Context, accountID, chargeID string,
-	revision uint64) (eventschemas.CreditsCharged, time.Time, error) {
+	revision uint64) (charge eventschemas.CreditsCharged, at time.Time, err error) {
 	stream := account.Stream(accountID)
 	found, err := d.log.ReadStream(ctx, stream, revision, eventlog.Forward, 1)
 	if err != nil {
-		return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("read revision %d of %s: %w",
-			revision, stream, err)
+		return charge, at, fmt.Errorf("read revision %d of %s: %w", revision, stream, err)
 	}
 	if len(found) == 1 && found[0].Revision == revision {
 		ev, err := eventschemas.Decode(found[0].Type, found[0].SchemaVersion, found[0].Data)
 		if err != nil {
-			return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("revision %d of %s: %w",
-				revision, stream, err)
+			return charge, at, fmt.Errorf("revision %d of %s: %w", revision, stream, err)
 		}
 		if charge, ok := ev.(eventschemas.CreditsCharged); ok && charge.ChargeID == chargeID {
 			return charge, found[0].OccurredAt, nil
 		}
 	}
-	return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("charge %s at revision %d of %s: %w", chargeID,
-		revision, stream, ErrUnknownCharge)
+	return charge, at, fmt.Errorf("charge %s at revision %d of %s: %w", chargeID, revision, stream, ErrUnknownCharge)
 }
 
 // UndeliveredCharge is a charge whose answer never reached its caller.

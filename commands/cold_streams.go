@@ -14,6 +14,8 @@ import (
 )
 
 const (
+	// streamPage is the number of events per read of a stream.
+	streamPage = 256
 	// maxAttempts limits the attempts of a command that loses races for its stream. Few commands race for one: for a
 	// brand, at most a request, a crawler and the sweeper.
 	maxAttempts = 16
@@ -41,6 +43,25 @@ type streamEnd struct {
 
 func endOf(last *eventlog.Recorded) streamEnd {
 	return streamEnd{last.Revision + 1, last.OccurredAt, last.Position}
+}
+
+// each calls apply for the events of a stream from one revision up to another.
+func (s *coldStreams) each(ctx context.Context, stream string, from, upTo uint64,
+	apply func(*eventlog.Recorded, eventschemas.Event)) error {
+	for rec, err := range eventlog.Events(ctx, s.log, stream, from, eventlog.Forward, streamPage) {
+		if err != nil {
+			return fmt.Errorf("read %s: %w", stream, err)
+		}
+		if rec.Revision > upTo {
+			break
+		}
+		ev, err := eventlog.Decode(rec, eventschemas.Decode)
+		if err != nil {
+			return fmt.Errorf("read %s at revision %d: %w", stream, rec.Revision, err)
+		}
+		apply(rec, ev)
+	}
+	return nil
 }
 
 // coldCommand is a command on one stream.

@@ -123,21 +123,16 @@ func (d *AccountWriter) ReleaseUndelivered(in ReleaseHold) error {
 // this is for unused accounts. Errors: as AccountWriter.
 func (d *AccountWriter) ReleaseOverdue(ctx context.Context, accountID string) (int, error) {
 	c := &overdueCommand{}
-	err := d.accounts.Do(ctx, accountID, Request{Actor: actorAccountWriter}, c)
-	return c.released(err), err
+	if err := d.accounts.Do(ctx, accountID, Request{Actor: actorAccountWriter}, c); err != nil {
+		return 0, err
+	}
+	return c.n, nil
 }
 
 // overdueCommand counts the holds that its group releases.
 type overdueCommand struct {
 	streamwriter.PlainCommand[*accountState]
 	n int
-}
-
-func (c *overdueCommand) released(err error) int {
-	if err != nil {
-		return 0
-	}
-	return c.n
 }
 
 func (c *overdueCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {

@@ -16,12 +16,8 @@ import (
 	"letterhead/internal/safehttp"
 )
 
-const (
-	// maxAddressBytes is the maximum length of an e-mail address (RFC 5321, section 4.5.3.1.3, without the brackets).
-	maxAddressBytes = 254
-	// noticesPage is the number of events of a stream of notices per read.
-	noticesPage = 512
-)
+// maxAddressBytes is the maximum length of an e-mail address (RFC 5321, section 4.5.3.1.3, without the brackets).
+const maxAddressBytes = 254
 
 // Notices implements the use cases of notices. The settings and deliveries of an account are on a separate stream;
 // the destinations are personal data, and are kept with the names of account holders. It is safe for concurrent use.
@@ -184,20 +180,10 @@ func (n *Notices) decide(ctx context.Context, request Request, accountID string,
 	c.read = func(ctx context.Context) (end streamEnd, err error) {
 		var fold func(eventschemas.Event)
 		fold, next = begin()
-		err = eventlog.ReadPages(ctx, n.log, c.stream, noticesPage, func(page []eventlog.Recorded) error {
-			for i := range page {
-				ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
-				if err != nil {
-					return err
-				}
-				fold(ev)
-				end = endOf(&page[i])
-			}
-			return nil
+		err = n.each(ctx, c.stream, 0, eventlog.End, func(rec *eventlog.Recorded, ev eventschemas.Event) {
+			fold(ev)
+			end = endOf(rec)
 		})
-		if err != nil {
-			err = fmt.Errorf("read %s: %w", c.stream, err)
-		}
 		return end, err
 	}
 	c.decide = func(time.Time) ([]eventschemas.Event, error) {

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,9 +12,6 @@ import (
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
 )
-
-// operatorPage is the number of events of the stream per read.
-const operatorPage = 512
 
 // Operators implements the use cases of operators' tokens and of their links to sign in. Each command folds the events
 // that were added since the previous one, decides, and appends at the revision that it folded. So trying a link costs
@@ -84,23 +80,12 @@ func (o *Operators) update(ctx context.Context, request Request, key string,
 
 // follow folds the events of the stream that were not folded yet.
 func (o *Operators) follow(ctx context.Context) (streamEnd, error) {
-	for more := true; more; {
-		page, err := o.log.ReadStream(ctx, eventschemas.OperatorsStream, o.state.Events(),
-			eventlog.Forward, operatorPage)
-		if err != nil {
-			return o.end, fmt.Errorf("read %s: %w", eventschemas.OperatorsStream, err)
-		}
-		for i := range page {
-			ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
-			if err != nil {
-				return o.end, fmt.Errorf("read %s: %w", eventschemas.OperatorsStream, err)
-			}
+	err := o.each(ctx, eventschemas.OperatorsStream, o.state.Events(), eventlog.End,
+		func(rec *eventlog.Recorded, ev eventschemas.Event) {
 			o.state.Apply(ev)
-			o.end = endOf(&page[i])
-		}
-		more = len(page) == operatorPage
-	}
-	return o.end, nil
+			o.end = endOf(rec)
+		})
+	return o.end, err
 }
 
 // OperatorLink is a link with which an operator can sign in once.

@@ -22,12 +22,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-const (
-	// signInPage is the number of events of a stream of sign-ins per read.
-	signInPage = 256
-	// tokenBytes is the number of random bytes of a token of a link or a session.
-	tokenBytes = 32
-)
+// tokenBytes is the number of random bytes of a token of a link or a session.
+const tokenBytes = 32
 
 // SignIns implements the use cases of sign-ins. Each command folds the relevant end of the account's stream of
 // sign-ins, decides, and appends at the revision that it folded. It is safe for concurrent use.
@@ -224,21 +220,12 @@ type Email struct {
 // Emails returns the addresses of an account's people, the owner's first. Errors: as the table of names.
 func (s *SignIns) Emails(ctx context.Context, accountID string) ([]Email, error) {
 	found, err := s.names.Emails(ctx, accountID)
+	// The id of the owner's address is the beginning of the others'.
+	slices.SortFunc(found, func(a, b accountnames.Entry) int { return strings.Compare(a.ID, b.ID) })
 	all := make([]Email, len(found))
 	for i, e := range found {
 		all[i] = Email{personOf(e.ID).ID, e.Name}
 	}
-	slices.SortFunc(all, func(a, b Email) int {
-		switch {
-		case a.Person == b.Person:
-			return 0
-		case a.Person == signin.Owner:
-			return -1
-		case b.Person == signin.Owner:
-			return 1
-		}
-		return strings.Compare(a.Person, b.Person)
-	})
 	return all, err
 }
 
@@ -305,34 +292,28 @@ func (s *SignIns) update(ctx context.Context, request Request, accountID, key st
 // long as its account is used.
 func (s *SignIns) load(ctx context.Context, accountID string) (state *signin.State, end streamEnd, err error) {
 	now := s.now()
-	var recent []eventlog.Recorded // the newest first
-	for from, more := eventlog.End, true; more; {
-		page, err := s.log.ReadStream(ctx, signin.Stream(accountID), from, eventlog.Backward, signInPage)
+	var recent []*eventlog.Recorded // the newest first
+	for rec, err := range eventlog.Events(ctx, s.log, signin.Stream(accountID), eventlog.End, eventlog.Backward,
+		streamPage) {
 		if err != nil {
 			return nil, end, err
 		}
-		if len(page) > 0 && len(recent) == 0 {
-			end = endOf(&page[0])
+		if len(recent) == 0 {
+			end = endOf(rec)
 			now = monotonic(now, end.at)
 		}
-		more = len(page) == signInPage
-		for i := range page {
-			if now.Sub(page[i].OccurredAt) > signin.Relevant {
-				page, more = page[:i], false
-				break
-			}
-			from = page[i].Revision - 1
+		if now.Sub(rec.OccurredAt) > signin.Relevant {
+			break
 		}
-		more = more && from != eventlog.End // revision 0 was read
-		recent = append(recent, page...)
+		recent = append(recent, rec)
 	}
 	state = signin.New(accountID)
-	for i := range slices.Backward(recent) {
-		ev, err := eventlog.Decode(&recent[i], eventschemas.Decode)
+	for _, rec := range slices.Backward(recent) {
+		ev, err := eventlog.Decode(rec, eventschemas.Decode)
 		if err != nil {
 			return nil, end, err
 		}
-		state.Apply(ev, recent[i].OccurredAt)
+		state.Apply(ev, rec.OccurredAt)
 	}
 	return state, end, nil
 }

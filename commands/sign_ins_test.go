@@ -250,7 +250,7 @@ func TestSignIns_LongStream_OnlyRelevantEventsAreRead(t *testing.T) {
 		}
 		return w.log.reads.Load() - before
 	}
-	for range signInPage * 2 / 3 {
+	for range streamPage * 2 / 3 {
 		now = now.Add(24 * time.Hour)
 		enter()
 	}
@@ -259,7 +259,7 @@ func TestSignIns_LongStream_OnlyRelevantEventsAreRead(t *testing.T) {
 		t.Errorf("%d reads, want one", reads)
 	}
 	first := enter()
-	for range signInPage / 3 {
+	for range streamPage / 3 {
 		signOut(enter().ID)
 	}
 	if reads := signOut(first.ID); reads != 2 {

@@ -31,7 +31,7 @@ func TestOverridesOfTwoVersions_ShareOneStream(t *testing.T) {
 		testmust.Succeed(t, b.OverrideField(t.Context(), in))
 		format = eventschemas.Format
 	}
-	records, err := log.ReadStream(t.Context(), brand.Stream("acme.com"), 1, eventlog.Forward, brandPage)
+	records, err := log.ReadStream(t.Context(), brand.Stream("acme.com"), 1, eventlog.Forward, streamPage)
 	if err != nil || len(records) != len(symbols) {
 		t.Fatalf("%d overrides, %v", len(records), err)
 	}

@@ -174,19 +174,13 @@ func (r *UsageRecorder) entry(accountID string, at time.Time) *recorded {
 // Run appends the recorded counts periodically until ctx ends, and then once more. It returns an error
 // only if that last flush failed and counts are lost.
 func (r *UsageRecorder) Run(ctx context.Context) error {
-	ticker := time.NewTicker(r.cfg.FlushEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			if err := r.flush(ctx); err != nil && ctx.Err() == nil {
-				r.lagging.Inc()
-				r.cfg.Logger.Warn("usage counts could not be appended yet", "stream", r.stream, "error", err)
-			}
-		case <-ctx.Done():
-			return r.lastFlush(ctx)
+	delay.Every(ctx, r.cfg.FlushEvery, func() {
+		if err := r.flush(ctx); err != nil && ctx.Err() == nil {
+			r.lagging.Inc()
+			r.cfg.Logger.Warn("usage counts could not be appended yet", "stream", r.stream, "error", err)
 		}
-	}
+	})
+	return r.lastFlush(ctx)
 }
 
 // lastFlush appends the remaining counts, retrying while the log is unavailable. They belong to

@@ -143,10 +143,5 @@ func EmptyCompany() *Company {
 
 // HasLogo reports whether the record has at least one logo file. Only then is a credit charged.
 func (r *Record) HasLogo() bool {
-	for _, l := range r.Logos {
-		if len(l.Formats) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Logos, func(l Logo) bool { return len(l.Formats) > 0 })
 }

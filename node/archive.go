@@ -30,12 +30,9 @@ const archivedLog = "events.archive.db"
 
 // Archived is the result of Archive.
 type Archived struct {
-	Streams uint64      `json:"streams"` // that were taken out of the log
-	Events  uint64      `json:"events"`
-	File    string      `json:"file,omitempty"`
-	SHA256  string      `json:"sha256,omitempty"` // of the file
-	Kept    string      `json:"kept,omitempty"`   // the log as it was before
-	Rest    backup.Rest `json:"rest"`
+	ArchivedFailures
+	Kept string      `json:"kept,omitempty"` // the log as it was before
+	Rest backup.Rest `json:"rest"`
 }
 
 // OldFailures returns the streams of domains that never were brands and whose last crawl failed before a time in the
@@ -52,7 +49,7 @@ func (s *Stores) OldFailures(ctx context.Context, cfg backup.Config, flag string
 // Archive writes failures to a file and takes them out of the log: the other events are copied into a new log, which
 // takes the place of the old one. Nothing else may use the folder.
 func (s *Stores) Archive(ctx context.Context, failures *backup.Failures, file string) (out Archived, err error) {
-	out = Archived{Streams: failures.Streams, Events: failures.Events}
+	out.Streams, out.Events = failures.Streams, failures.Events
 	if out.File, err = filepath.Abs(file); err != nil {
 		return out, err
 	}

@@ -201,8 +201,10 @@ func (a *Acceptance) Accept(ctx context.Context) (loss.Accepted, error) {
 	if err := a.Begin(ctx); err != nil {
 		return loss.Accepted{}, err
 	}
-	if err := a.stores.openWhatIsLeft(ctx); err != nil {
-		return loss.Accepted{}, errors.Join(err, a.stores.withdraw(ctx, a.Acceptance))
+	if a.stores.Log == nil { // it is truncated where it cannot be read
+		if err := a.stores.openLog(ctx, nil, true); err != nil {
+			return loss.Accepted{}, errors.Join(err, a.stores.withdraw(ctx, a.Acceptance))
+		}
 	}
 	return a.Finish(ctx, a.stores.Log, a.by)
 }
@@ -227,14 +229,6 @@ func (s *Stores) survey(ctx context.Context) ([]*eventlog.LossError, error) {
 		losses = append(losses, inSearch)
 	}
 	return losses, err
-}
-
-// openWhatIsLeft opens the log if it is not open, and truncates it where it cannot be read.
-func (s *Stores) openWhatIsLeft(ctx context.Context) error {
-	if s.Log != nil {
-		return nil
-	}
-	return s.openLog(ctx, nil, true)
 }
 
 // withdraw withdraws an acceptance that failed before it changed the log. The log then still shows its loss, and the

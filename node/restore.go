@@ -220,10 +220,10 @@ func (s *Stores) leaveOut(ctx context.Context, cfg backup.Config,
 
 // ArchivedFailures are the streams that were written to a file instead of the new log.
 type ArchivedFailures struct {
-	Streams uint64 `json:"streams"`
+	Streams uint64 `json:"streams"` // that were taken out of the log
 	Events  uint64 `json:"events"`
-	File    string `json:"file"`
-	SHA256  string `json:"sha256"`
+	File    string `json:"file,omitempty"`
+	SHA256  string `json:"sha256,omitempty"` // of the file
 }
 
 // Generate writes a history of accounts to the event log of a data folder that is empty or does not exist. progress is

@@ -15,6 +15,7 @@ import (
 	"letterhead/internal/broker/inprocess"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/safehttp"
 	"letterhead/internal/sqlstore"
@@ -104,10 +105,7 @@ func holdName(ctx context.Context, n *Node) ([]part, error) {
 	held, ended := make(chan struct{}, 1), make(chan error, 1)
 	n.life.run(holding, "name of the node", func(ctx context.Context) error {
 		err := n.Stores.Database.Hold(ctx, "node "+n.Config.Node, func() {
-			select {
-			case held <- struct{}{}:
-			default:
-			}
+			delay.Signal(held)
 		})
 		if errors.Is(err, sqlstore.ErrHeld) {
 			err = fmt.Errorf("%s: %w", n.Config.Node, errNodeName)

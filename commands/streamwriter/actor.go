@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -160,10 +161,7 @@ func (a *Actor[S]) push(t *queued[S]) (bool, error) {
 	if len(a.queue) < a.awaited {
 		return true, nil
 	}
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	delay.Signal(a.wake)
 	return true, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/internal/deadline"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -157,10 +158,7 @@ func (all *Actors[S]) evict() bool {
 	}
 	victim.retired = true
 	delete(all.live, victim.key)
-	select {
-	case victim.wake <- struct{}{}:
-	default:
-	}
+	delay.Signal(victim.wake)
 	all.metrics.evicted.Inc()
 	return true
 }

@@ -23,10 +23,7 @@ func (a *Actor[S]) submit(t *queued[S]) (bool, error) {
 	}
 	a.submitted = append(a.submitted, t)
 	a.uses++
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	delay.Signal(a.wake)
 	return true, nil
 }
 

@@ -13,15 +13,19 @@ import (
 )
 
 // For waits for d. If ctx ends first it returns ctx.Err() immediately.
-func For(ctx context.Context, d time.Duration) error {
+func For(ctx context.Context, d time.Duration) error { return Until(ctx, d, nil) }
+
+// Until is For that also ends with a signal.
+func Until(ctx context.Context, d time.Duration, signal <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+	case <-signal:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return nil
 }
 
 // Await calls do and returns its error. If ctx ends first, it returns ctx.Err() immediately, and do continues.
@@ -43,6 +47,14 @@ func Send[T any](ctx context.Context, to chan<- T, value T) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Signal wakes the goroutine that receives from a channel with room for one signal. One that waits there is enough.
+func Signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
 	}
 }
 

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,29 @@ func ReadPages(ctx context.Context, log Log, stream string, size int, f func([]R
 			return err
 		}
 		revision += uint64(len(page))
+	}
+}
+
+// Events yields the events of a stream from a revision on, which it reads in pages of size. It ends after an error.
+func Events(ctx context.Context, log Log, stream string, from uint64, direction Direction,
+	size int) iter.Seq2[*Recorded, error] {
+	return func(yield func(*Recorded, error) bool) {
+		for more := true; more; {
+			page, err := log.ReadStream(ctx, stream, from, direction, size)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page {
+				if !yield(&page[i], nil) {
+					return
+				}
+				if from = page[i].Revision + 1; direction == Backward {
+					from = page[i].Revision - 1
+				}
+			}
+			more = len(page) == size && from != End // which follows revision 0
+		}
 	}
 }
 

@@ -471,10 +471,7 @@ func (s *Shared) Give(ctx context.Context, key Key, units int64, taken Decision)
 	if !taken.Allowed {
 		return nil
 	}
-	if err := s.give(ctx, key, units, windowOf(taken.Reset)-1); err != nil {
-		return fmt.Errorf("return %d units of %s: %w", units, key.Scope, err)
-	}
-	return nil
+	return sqlstore.Wrap(s.give(ctx, key, units, windowOf(taken.Reset)-1), "return %d units of %s", units, key.Scope)
 }
 
 func (s *Shared) give(ctx context.Context, key Key, units, minute int64) error {

@@ -42,13 +42,6 @@ func newCheckpointer(s *sqliteFile) *checkpointer {
 	return c
 }
 
-func (c *checkpointer) wake() {
-	select {
-	case c.dirty <- struct{}{}:
-	default:
-	}
-}
-
 // stop waits for the goroutine; the store's closing channel must be closed.
 func (c *checkpointer) stop() { c.ended.Wait() }
 
@@ -146,10 +139,7 @@ type Positions struct{ store *Store }
 
 // NewPositions creates the table if it is missing.
 func NewPositions(ctx context.Context, store *Store) (*Positions, error) {
-	if err := store.Create(ctx, createPositions); err != nil {
-		return nil, fmt.Errorf("create table of positions: %w", err)
-	}
-	return &Positions{store: store}, nil
+	return &Positions{store: store}, Wrap(store.Create(ctx, createPositions), "create table of positions")
 }
 
 // Load returns the position saved under a name. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().

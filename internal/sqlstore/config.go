@@ -116,20 +116,17 @@ func newMetrics() *metrics {
 		"Time a write transaction of the database took: on SQLite without the wait for its turn, on PostgreSQL with "+
 			"its repeats.",
 		writeBuckets, "durability")
-	frames := telemetry.Gauge("letterhead_database_wal_frames",
+	m := &metrics{normal: seconds.WithLabelValues("normal"), durable: seconds.WithLabelValues("full")}
+	m.walFrames = telemetry.Gauge("letterhead_database_wal_frames",
 		"Pages in the write-ahead log that the last checkpoint could not copy.")
-	repeats := telemetry.Counters("letterhead_database_repeats_total",
+	m.repeats = telemetry.Counters("letterhead_database_repeats_total",
 		"Transactions that ran again, because another changed the same rows (conflict) or the connection was lost.", "reason")
-	leading := telemetry.Gauges("letterhead_leading",
+	m.leading = telemetry.Gauges("letterhead_leading",
 		"1 while this process holds the leadership of this name, else 0.", "name")
-	offset := telemetry.Gauge("letterhead_clock_offset_seconds",
+	m.clockOffset = telemetry.Gauge("letterhead_clock_offset_seconds",
 		"How far the database's clock is ahead of this machine's.")
-	clockFailures := telemetry.Counter("letterhead_clock_failures_total",
+	m.clockFailures = telemetry.Counter("letterhead_clock_failures_total",
 		"Measurements of the database's clock that failed. While they do, the last offset stays in force.")
-	return &metrics{
-		normal: seconds.WithLabelValues("normal"), durable: seconds.WithLabelValues("full"), walFrames: frames,
-		repeats: repeats, leading: leading, clockOffset: offset,
-		clockFailures: clockFailures,
-		all:           []prometheus.Collector{seconds, frames, repeats, leading, offset, clockFailures},
-	}
+	m.all = []prometheus.Collector{seconds, m.walFrames, m.repeats, m.leading, m.clockOffset, m.clockFailures}
+	return m
 }

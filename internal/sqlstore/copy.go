@@ -38,10 +38,8 @@ func (p *postgres) insert(ctx context.Context, tx *Tx, rows insertion) error {
 func (tx *Tx) insertValues(ctx context.Context, rows insertion) error {
 	parameters := func(row int) string { return In(1+row*rows.columns, rows.columns) }
 	text := insertText(rows, len(rows.values)/rows.columns, parameters)
-	if _, err := tx.ExecContext(ctx, text, rows.values...); err != nil {
-		return fmt.Errorf("insert into %s: %w", rows.into, err)
-	}
-	return nil
+	_, err := tx.ExecContext(ctx, text, rows.values...)
+	return Wrap(err, "insert into %s", rows.into)
 }
 
 // insertCopy copies into the table, or into a temporary table first if rows may conflict with existing ones.

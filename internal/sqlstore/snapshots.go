@@ -100,10 +100,7 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 	}
 	s.unpack, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxSnapshotBytes), zstd.WithDecoderConcurrency(1),
 		zstd.IgnoreChecksum(true))
-	if err != nil {
-		return nil, fmt.Errorf("open snapshots: %w", err)
-	}
-	return s, nil
+	return s, Wrap(err, "open snapshots")
 }
 
 // Load returns the state of a stream after the event with the returned revision, if this fold version saved one.
@@ -250,12 +247,11 @@ func (s *Snapshots) Each(ctx context.Context, f func(stream string, foldVersion 
 // still run reads them. It returns their number. Errors: ErrUnavailable, ErrClosed, ctx.Err().
 func (s *Snapshots) Prune(ctx context.Context, streamPrefix string, oldest int) (pruned int, err error) {
 	for {
-		keys, err := s.outdated(ctx, streamPrefix, oldest)
-		if err != nil {
-			return pruned, fmt.Errorf("prune snapshots of %s*: %w", streamPrefix, s.store.classify(err))
-		}
-		if len(keys) == 0 {
-			return pruned, nil
+		keys, err := AllRows(ctx, s.store.Read(), listOutdated, func(k *snapshotKey, row Scanner) error {
+			return row.Scan(&k.stream, &k.foldVersion)
+		}, streamPrefix, prefixEnd(streamPrefix), oldest, pruneBatch)
+		if err != nil || len(keys) == 0 {
+			return pruned, Wrap(s.store.classify(err), "prune snapshots of %s*", streamPrefix)
 		}
 		err = s.store.Write(ctx, func(tx *Tx) error {
 			for _, k := range keys {
@@ -275,12 +271,6 @@ func (s *Snapshots) Prune(ctx context.Context, streamPrefix string, oldest int) 
 type snapshotKey struct {
 	stream      string
 	foldVersion int64
-}
-
-func (s *Snapshots) outdated(ctx context.Context, streamPrefix string, oldest int) ([]snapshotKey, error) {
-	return AllRows(ctx, s.store.Read(), listOutdated, func(k *snapshotKey, row Scanner) error {
-		return row.Scan(&k.stream, &k.foldVersion)
-	}, streamPrefix, prefixEnd(streamPrefix), oldest, pruneBatch)
 }
 
 // prefixEnd returns the first text after all texts with an ASCII prefix.

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
 
+	"letterhead/internal/delay"
 	_ "letterhead/internal/sqlitemutex"
 )
 
@@ -283,16 +284,14 @@ func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.O
 		_ = tx.Rollback() // SQLite keeps a transaction open if its COMMIT failed for lack of space
 		return fmt.Errorf("commit: %w", Classify(err))
 	}
-	s.check.wake()
+	delay.Signal(s.check.dirty)
 	return nil
 }
 
 // take waits for the writer slot.
 func (s *sqliteFile) take(ctx context.Context) error {
-	select {
-	case <-s.closing:
+	if isClosed(s.closing) {
 		return ErrClosed
-	default:
 	}
 	select {
 	case s.slot <- struct{}{}:

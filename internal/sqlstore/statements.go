@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"letterhead/internal/delay"
@@ -86,56 +87,38 @@ func (s *sqliteFile) insert(ctx context.Context, tx *Tx, rows insertion) error {
 
 // insertText returns an INSERT of n rows, of which row returns the parameters.
 func insertText(into insertion, n int, row func(i int) string) string {
-	var b strings.Builder
-	b.Grow(len(into.into) + 4*n*into.columns + len(into.conflict) + 32)
-	b.WriteString("INSERT INTO " + into.into + " VALUES ")
-	for i := range n {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(row(i))
+	rows := make([]string, n)
+	for i := range rows {
+		rows[i] = row(i)
 	}
-	b.WriteString(" " + into.conflict)
-	return b.String()
+	return "INSERT INTO " + into.into + " VALUES " + strings.Join(rows, ",") + " " + into.conflict
 }
 
 // In returns "($n,$n+1,…)" for a list of values whose first parameter is number first.
 func In(first, values int) string {
-	var b strings.Builder
-	b.WriteByte('(')
-	for i := range values {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "$%d", first+i)
+	list := make([]string, values)
+	for i := range list {
+		list[i] = "$" + strconv.Itoa(first+i)
 	}
-	b.WriteByte(')')
-	return b.String()
+	return "(" + strings.Join(list, ",") + ")"
 }
 
 // InValues returns the right side of IN for rows of columns: "(VALUES ($1,$2),($3,$4),…)", or In for one column. values
 // are the rows one after the other: the types of the first row are spelled out, because PostgreSQL takes parameters in
 // VALUES for texts.
 func InValues(columns int, values []any) string {
-	rows := len(values) / columns
 	if columns == 1 {
-		return In(1, rows)
+		return In(1, len(values))
 	}
-	var b strings.Builder
-	b.WriteString("(VALUES (")
-	for i := range columns {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "CAST($%d AS %s)", 1+i, columnType(values[i]))
+	first := make([]string, columns)
+	for i := range first {
+		first[i] = fmt.Sprintf("CAST($%d AS %s)", 1+i, columnType(values[i]))
 	}
-	b.WriteByte(')')
-	for i := 1; i < rows; i++ {
-		b.WriteByte(',')
-		b.WriteString(In(1+i*columns, columns))
+	rows := []string{"(" + strings.Join(first, ",") + ")"}
+	for at := columns; at < len(values); at += columns {
+		rows = append(rows, In(1+at, columns))
 	}
-	b.WriteByte(')')
-	return b.String()
+	return "(VALUES " + strings.Join(rows, ",") + ")"
 }
 
 func columnType(value any) string {

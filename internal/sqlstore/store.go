@@ -147,12 +147,10 @@ func (s *Store) classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	select {
-	case <-s.closing:
+	if isClosed(s.closing) {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
-	default:
-		return Classify(err)
 	}
+	return Classify(err)
 }
 
 // Close waits for pending writes and closes the database. On PostgreSQL it waits a limited time. Further calls return

@@ -313,14 +313,7 @@ func (w *Watch) add(o outcome) {
 	}
 	w.outcomes = append(w.outcomes, o)
 	w.mu.Unlock()
-	w.notify()
-}
-
-func (w *Watch) notify() {
-	select {
-	case w.news <- struct{}{}:
-	default:
-	}
+	delay.Signal(w.news)
 }
 
 // Close ends the watch. Further calls do nothing.
@@ -340,5 +333,5 @@ func (w *Watch) Close() {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
-	w.notify()
+	delay.Signal(w.news)
 }

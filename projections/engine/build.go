@@ -217,17 +217,13 @@ func (r *Runner) build(ctx context.Context, models []*model, space freeSpace,
 	progress func(Progress)) (failed map[*model]error, err error) {
 	c := &catchUp{r: r, progress: progress, space: space}
 	for _, m := range models {
-		m.mu.Lock()
-		c.units = append(c.units, m.building)
-		m.mu.Unlock()
+		c.units = append(c.units, m.buildingGeneration())
 	}
 	err = c.run(ctx,
 		func(ctx context.Context) error { return r.index(ctx, c.units) },
 		func(ctx context.Context) error { return r.swap(ctx, c.units, nil) })
+	failed = make(map[*model]error, len(c.failed))
 	for g, cause := range c.failed {
-		if failed == nil {
-			failed = make(map[*model]error)
-		}
 		failed[g.model] = cause
 	}
 	return failed, err
@@ -387,14 +383,12 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 			}
 			again = append(again, m)
 			m.endAttempt(cause, true)
-			m.mu.Lock()
-			noLive, g := m.live == nil, m.building
-			m.mu.Unlock()
+			g := m.buildingGeneration()
 			at := g.position()
 			if r.shared { // for followers
 				r.storeFailure(ctx, g, failureText(cause))
 			}
-			if noLive {
+			if m.liveGeneration() == nil {
 				m.mark.fail(&QuarantinedError{Name: m.name, Position: at, Err: cause})
 			}
 			r.cfg.Logger.ErrorContext(ctx, "building a read model failed; will retry",

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,11 +61,7 @@ func (c *catchUp) run(ctx context.Context, loaded, level func(context.Context) e
 
 // position returns the position of the unit that is furthest behind.
 func (c *catchUp) position() eventlog.Position {
-	at := c.units[0].position()
-	for _, g := range c.units[1:] {
-		at = min(at, g.position())
-	}
-	return at
+	return slices.MinFunc(c.units, func(a, b *generation) int { return cmp.Compare(a.position(), b.position()) }).position()
 }
 
 // advance folds up to a position and returns the number of events.

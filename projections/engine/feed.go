@@ -61,22 +61,12 @@ func (r *Runner) start(ctx context.Context, bounded bool,
 	var readErr error
 	go func() {
 		defer close(pages)
-		readErr = read(ctx, func(p page) bool {
-			select {
-			case pages <- p:
-				return true
-			case <-ctx.Done():
-				return false
-			}
-		})
+		readErr = read(ctx, func(p page) bool { return delay.Send(ctx, pages, p) == nil })
 	}()
 	go func() {
 		defer close(f.decoded)
 		for p := range pages {
-			select {
-			case f.decoded <- r.decodePage(p):
-			case <-ctx.Done():
-			}
+			_ = delay.Send(ctx, f.decoded, r.decodePage(p)) // read ends with ctx, too
 		}
 		f.err = readErr
 	}()

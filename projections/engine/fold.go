@@ -291,14 +291,9 @@ func without(tasks []task, unit *generation) []task {
 // storeFault reports whether an error comes from the database or the log, so that retrying may help, and not from a
 // fold.
 func storeFault(err error) bool {
-	for _, fault := range []error{
+	return slices.ContainsFunc([]error{
 		sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, sqlstore.ErrClosed,
 		eventlog.ErrUnavailable, eventlog.ErrClosed,
 		context.Canceled, context.DeadlineExceeded,
-	} {
-		if errors.Is(err, fault) {
-			return true
-		}
-	}
-	return false
+	}, func(fault error) bool { return errors.Is(err, fault) })
 }

@@ -219,8 +219,6 @@ func Forget(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM projections_registry"); err != nil {
-		return fmt.Errorf("forget the read models: %w", err)
-	}
-	return nil
+	_, err = tx.ExecContext(ctx, "DELETE FROM projections_registry")
+	return sqlstore.Wrap(err, "forget the read models")
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -65,18 +67,7 @@ func (r *Runner) generations(ctx context.Context) ([]record, error) {
 	if !sqlstore.IsUndefinedTable(err) {
 		return records, sqlstore.Classify(err)
 	}
-	if err := r.store.Create(ctx, createGenerations); err != nil {
-		return nil, fmt.Errorf("create projections_registry: %w", err)
-	}
-	return nil, nil
-}
-
-// wake ends the pause before the next poll.
-func (r *Runner) wake() {
-	select {
-	case r.pollNow <- struct{}{}:
-	default: // a wake-up is pending
-	}
+	return nil, sqlstore.Wrap(r.store.Create(ctx, createGenerations), "create projections_registry")
 }
 
 // poll polls projections_registry until ctx ends. Errors: ErrNewerRelease.
@@ -110,13 +101,7 @@ func (r *Runner) poll(ctx context.Context) error {
 			failed = r.cfg.faultBackoff()
 			s.sweep(ctx)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-cutShort:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		_ = delay.Until(ctx, pause, cutShort) // the loop ends with ctx
 	}
 }
 
@@ -319,10 +304,5 @@ func (r *Runner) inspect(records []record) error {
 // movedElsewhere reports whether a generation of the live loop is not at the position where this node left it. Other
 // generations are moved by separate loops, even while step is held.
 func (r *Runner) movedElsewhere(live *generation, at eventlog.Position) bool {
-	for _, g := range r.inLive {
-		if g == live {
-			return g.position() != at
-		}
-	}
-	return false
+	return slices.Contains(r.inLive, live) && live.position() != at
 }

@@ -100,8 +100,5 @@ func validate(p projections.Projection, format int) error {
 			}
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("projection %q: %w", p.Name(), err)
-	}
-	return nil
+	return sqlstore.Wrap(errors.Join(errs...), "projection %q", p.Name())
 }

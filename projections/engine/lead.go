@@ -24,12 +24,7 @@ func (g gate) Lock() { g <- struct{}{} }
 func (g gate) Unlock() { <-g }
 
 func (g gate) lock(ctx context.Context) error {
-	select {
-	case g <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the read models: %w", ctx.Err())
-	}
+	return sqlstore.Wrap(delay.Send(ctx, g, struct{}{}), "wait for the read models")
 }
 
 // leadership is one period of folding into shared tables.
@@ -124,7 +119,7 @@ func (r *Runner) stepDown(l *leadership) {
 	r.step.Lock()
 	r.forget(l)
 	r.step.Unlock()
-	r.wake()
+	delay.Signal(r.pollNow)
 }
 
 // forget drops the state of a leader. The caller holds step, and no loop runs.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -78,14 +79,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, float64(s.Lag), s.Name)
 		ch <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, s.Behind.Seconds(), s.Name)
 		ch <- prometheus.MustNewConstMetric(quarantinedDesc, prometheus.GaugeValue, aside, s.Name)
-		done, repaired := 0.0, 0.0
-		if s.Scrub != nil && !s.Scrub.Finished.IsZero() {
-			done = float64(s.Scrub.Finished.UnixMicro()) / 1e6
-		}
-		if s.Scrub != nil {
-			repaired = float64(s.Scrub.Repaired)
+		scrub, done := cmp.Or(s.Scrub, &Scrubbed{}), 0.0
+		if !scrub.Finished.IsZero() {
+			done = float64(scrub.Finished.UnixMicro()) / 1e6
 		}
 		ch <- prometheus.MustNewConstMetric(scrubDoneDesc, prometheus.GaugeValue, done, s.Name)
-		ch <- prometheus.MustNewConstMetric(repairedDesc, prometheus.CounterValue, repaired, s.Name)
+		ch <- prometheus.MustNewConstMetric(repairedDesc, prometheus.CounterValue, float64(scrub.Repaired), s.Name)
 	}
 }

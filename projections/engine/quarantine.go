@@ -18,13 +18,7 @@ type failure struct {
 	retryAt  time.Time
 }
 
-// quarantine starts a catch-up loop that retries a generation that the caller takes out of the live loop. The caller
-// holds step.
-func (r *Runner) quarantine(ctx context.Context, g *generation, cause error) {
-	r.noteFailure(ctx, g, cause, 0, 0)
-	r.spawnRetry(g)
-}
-
+// spawnRetry starts a catch-up loop that retries a generation that is not in the live loop. The caller holds step.
 func (r *Runner) spawnRetry(g *generation) {
 	if r.spawn != nil {
 		r.spawn(func(ctx context.Context) { r.retry(ctx, g) })

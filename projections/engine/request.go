@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ func (r *Runner) request(ctx context.Context, models []*model, progress func(Pro
 
 // await waits until the leader has made requested generations live, or failed to.
 func (r *Runner) await(ctx context.Context, asked []record, models []*model, progress func(Progress)) error {
-	r.wake() // this node may be the leader
+	delay.Signal(r.pollNow) // this node may be the leader
 	var errs []error
 	for {
 		records, err := readGenerations(ctx, r.store.Read())
@@ -129,10 +130,7 @@ func (r *Runner) report(ctx context.Context, asked []record, progress func(Progr
 	if err != nil {
 		return err
 	}
-	at := asked[0].position
-	for _, e := range asked[1:] {
-		at = min(at, e.position)
-	}
+	at := slices.MinFunc(asked, func(a, b record) int { return cmp.Compare(a.position, b.position) }).position
 	progress(Progress{Position: at, Target: max(head, at)})
 	return nil
 }
@@ -140,9 +138,7 @@ func (r *Runner) report(ctx context.Context, asked []record, progress func(Progr
 // failRebuild ends a rebuild whose fold failed: it drops the tables and records the reason for the node that asked. It
 // returns false if the read model is not being rebuilt but built for this release, which is retried instead.
 func (r *Runner) failRebuild(ctx context.Context, m *model, cause error) bool {
-	m.mu.Lock()
-	g, live := m.building, m.live
-	m.mu.Unlock()
+	g, live := m.buildingGeneration(), m.liveGeneration()
 	if !r.shared || live == nil || live.version.Number != g.version.Number {
 		return false
 	}

@@ -345,30 +345,16 @@ func (r *Runner) follow(ctx context.Context) error {
 		// After a full batch more events are available.
 		small := len(batch.events) < min(pageEvents, r.cfg.BatchEvents)
 		if small && r.wanted.Load() <= uint64(batch.upTo) {
-			if err := r.gather(ctx, len(batch.events)); err != nil {
+			if err := delay.Until(ctx, gatherAfter(len(batch.events)), r.hurry); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// gatherAfter returns the pause after a small batch.
+// gatherAfter returns the pause after a small batch, in which events of the next one come. A caller of WaitFor ends it.
 func gatherAfter(events int) time.Duration {
 	return min(max(liveGather, liveGather*time.Duration(events)/gatherEvents), liveGatherMost)
-}
-
-// gather waits for events of the next batch, unless a caller of WaitFor waits.
-func (r *Runner) gather(ctx context.Context, before int) error {
-	pause := time.NewTimer(gatherAfter(before))
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		return nil
-	case <-r.hurry:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func (r *Runner) stepLive(ctx context.Context, batch batch) error {
@@ -390,7 +376,8 @@ func (r *Runner) stepLive(ctx context.Context, batch batch) error {
 			r.spawn(func(ctx context.Context) { r.catchUpNext(ctx, []*generation{g}) })
 			continue
 		case bad:
-			r.quarantine(ctx, g, err)
+			r.noteFailure(ctx, g, err, 0, 0)
+			r.spawnRetry(g)
 			continue
 		}
 		g.model.mark.reach(batch.upTo, nil)

@@ -179,10 +179,7 @@ func (r *Runner) scrub(ctx context.Context, m *model,
 	pace func(ctx context.Context, worked time.Duration) error) error {
 	s := &scrub{verifier: &verifier{r: r, results: make(map[string]*projections.Verification)}, m: m, pace: pace}
 	defer s.end(ctx)
-	if err := s.run(ctx); err != nil {
-		return fmt.Errorf("scrub %s: %w", m.name, err)
-	}
-	return nil
+	return sqlstore.Wrap(s.run(ctx), "scrub %s", m.name)
 }
 
 // scrub is a pass over one read model.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -108,7 +109,7 @@ func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Pos
 	if r.shared && !r.leads.Load() {
 		r.waiting.Add(1)
 		defer r.waiting.Add(-1)
-		r.wake()
+		delay.Signal(r.pollNow)
 	}
 	return r.Await(ctx, name, position)
 }
@@ -123,10 +124,7 @@ func (r *Runner) want(position eventlog.Position) {
 			break
 		}
 	}
-	select {
-	case r.hurry <- struct{}{}:
-	default: // a wake-up is pending
-	}
+	delay.Signal(r.hurry)
 }
 
 // Await is WaitFor for callers that follow a read model permanently: it does not shorten the pauses that keep folding
@@ -136,10 +134,7 @@ func (r *Runner) Await(ctx context.Context, name string, position eventlog.Posit
 	if m == nil {
 		return fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
-	if err := m.mark.wait(ctx, position); err != nil {
-		return fmt.Errorf("wait for %s at position %d: %w", name, position, err)
-	}
-	return nil
+	return sqlstore.Wrap(m.mark.wait(ctx, position), "wait for %s at position %d", name, position)
 }
 
 // Names returns the names of the read models that readers may depend on, in the order in which New got them: all but

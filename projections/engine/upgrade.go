@@ -255,7 +255,7 @@ func (r *Runner) FinishUpgrade(ctx context.Context, progress func(Progress)) (er
 	if err := r.requestFormat(ctx, r.cfg.Format, asked.Add(requestLease)); err != nil {
 		return err
 	}
-	r.wake() // this node may be the leader
+	delay.Signal(r.pollNow) // this node may be the leader
 	defer func() {
 		if err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)

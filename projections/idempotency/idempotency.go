@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 	"time"
 
@@ -92,10 +91,7 @@ func (m *Model) ByKey(ctx context.Context, accountID, family string) (account.Ol
 		return table.Each(ctx, q, t, func(_ key, c account.KeyedCharge) { found.Charges = append(found.Charges, c) },
 			"WHERE account = $1 AND family = $2 ORDER BY revision", accountID, family)
 	})
-	if err != nil {
-		return account.Older{}, fmt.Errorf("charges of account %s under an idempotency key: %w", accountID, err)
-	}
-	return found, nil
+	return found, sqlstore.Wrap(err, "charges of account %s under an idempotency key", accountID)
 }
 
 type fold struct {
@@ -147,10 +143,8 @@ func keyed(e *projections.Event) (eventschemas.CreditsCharged, bool) {
 }
 
 func (f *fold) deleteOld(ctx context.Context, tx *sqlstore.Tx) error {
-	if _, err := tx.ExecContext(ctx, f.tables.SQL(deleteOld), account.IdempotencyWindow.Microseconds()); err != nil {
-		return fmt.Errorf("delete charges under old idempotency keys: %w", err)
-	}
-	return nil
+	_, err := tx.ExecContext(ctx, f.tables.SQL(deleteOld), account.IdempotencyWindow.Microseconds())
+	return sqlstore.Wrap(err, "delete charges under old idempotency keys")
 }
 
 // Reset implements projections.Fold.

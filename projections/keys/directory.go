@@ -170,10 +170,7 @@ func (d *Directory) AwaitNodes(ctx context.Context, folded func(context.Context)
 	if !d.shared {
 		return folded(ctx)
 	}
-	if err := await(ctx, d.memory.db, d.logger, folded); err != nil {
-		return fmt.Errorf("wait until every node enforces the decision: %w", err)
-	}
-	return nil
+	return sqlstore.Wrap(await(ctx, d.memory.db, d.logger, folded), "wait until every node enforces the decision")
 }
 
 // Open lets Lookup answer as soon as follower has brought the Directory to a position: the head of the
@@ -221,32 +218,21 @@ func (d *Directory) Lookup(ctx context.Context, sum [32]byte) (k Key, found bool
 // List returns an account's keys in the order of issue, including revoked ones. Errors:
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error) {
-	all, err := d.list(ctx, "WHERE account = $1 ORDER BY issued_at, id LIMIT $2", accountID, MaxListed)
-	if err != nil {
-		return nil, fmt.Errorf("list keys of account %s: %w", accountID, err)
+	rows, err := keyTable.List(ctx, d.Handle(), "WHERE account = $1 ORDER BY issued_at, id LIMIT $2", accountID, MaxListed)
+	var all []Listed
+	for i := range rows {
+		all = append(all, rows[i].listed())
 	}
-	return all, nil
+	return all, sqlstore.Wrap(err, "list keys of account %s", accountID)
 }
 
 // Get returns one key by its id, and whether there is one. Errors: as List.
 func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool, err error) {
 	one, found, err := keyTable.Get(ctx, d.Handle(), keyID)
-	if err != nil {
-		return Listed{}, false, fmt.Errorf("get key %s: %w", keyID, err)
-	}
 	if found {
 		k = one.listed()
 	}
-	return k, found, nil
-}
-
-// list returns the keys that rest, the text from WHERE on, selects.
-func (d *Directory) list(ctx context.Context, rest string, args ...any) (all []Listed, err error) {
-	err = d.Handle().Read(func(q projections.Queryer, t *projections.Tables) error {
-		all = nil // drops rows of an earlier attempt
-		return keyTable.Each(ctx, q, t, func(_ string, k row) { all = append(all, k.listed()) }, rest, args...)
-	})
-	return all, err
+	return k, found, sqlstore.Wrap(err, "get key %s", keyID)
 }
 
 // Forget implements projections.Forgetter.

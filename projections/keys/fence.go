@@ -94,10 +94,7 @@ func (d database) setup(ctx context.Context) error {
 		_, err = tx.ExecContext(ctx, beginFence, newEpoch(), true)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("create tables of key leases: %w", err)
-	}
-	return nil
+	return sqlstore.Wrap(err, "create tables of key leases")
 }
 
 // begin begins the epoch after a crash.

@@ -148,19 +148,14 @@ func (m *memory) empty() {
 
 // hold keeps a lease until ctx ends.
 func (m *memory) hold(ctx context.Context) {
-	tick := time.NewTicker(renewEvery)
-	defer tick.Stop()
 	defer m.release()
-	for {
+	renew := func() {
 		if m.renew(ctx) {
 			m.renew(ctx) // a command waits for the confirmation
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
+	renew()
+	delay.Every(ctx, renewEvery, renew)
 }
 
 // renew reports whether the database has a new mark, which it does not yet know to be applied here. If
@@ -228,12 +223,8 @@ func awaitLeases(ctx context.Context, db fences, logger *slog.Logger) (now outlo
 	looked := time.Now() // not before the look: what did not change since is over after outlast
 	now = first
 	for pause := awaitFirst; !now.applied(first); pause = min(2*pause, awaitLast) {
-		wait := time.NewTimer(pause)
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
-			return now, ctx.Err()
+		if err := delay.For(ctx, pause); err != nil {
+			return now, err
 		}
 		if now, err = db.look(ctx); err != nil {
 			return now, err

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"iter"
 	"runtime"
 	"slices"
@@ -106,12 +107,9 @@ const actorPrefix = "account:"
 // hash returns the 64-bit FNV-1a of a request's id,
 // https://datatracker.ietf.org/doc/html/draft-eastlake-fnv, as the signed integer that databases use.
 func hash(requestID string) int64 {
-	const offset, prime = 0xcbf29ce484222325, 0x100000001b3
-	h := uint64(offset)
-	for i := range len(requestID) {
-		h = (h ^ uint64(requestID[i])) * prime
-	}
-	return int64(h)
+	h := fnv.New64a()
+	h.Write([]byte(requestID))
+	return int64(h.Sum64())
 }
 
 // Entry is one event of an account stream.

@@ -121,10 +121,8 @@ func readPeriods(ctx context.Context, q projections.Queryer, t *projections.Tabl
 		if kind == (eventschemas.PeriodClosed{}).EventType() {
 			ev = eventschemas.PeriodClosed{Month: month}
 		}
-		if err := periods.Apply(ev, uint64(position), time.UnixMicro(at).UTC()); err != nil {
-			return fmt.Errorf("event of the books at position %d: %w", position, err)
-		}
-		return nil
+		err := periods.Apply(ev, uint64(position), time.UnixMicro(at).UTC())
+		return sqlstore.Wrap(err, "event of the books at position %d", position)
 	})
 	return periods, err
 }

@@ -183,26 +183,19 @@ func (f *fold) charged(ctx context.Context, reversal *projections.Event, chargeI
 	if f.month(earliest) == f.month(reversal.OccurredAt) {
 		return reversal.OccurredAt, nil
 	}
-	before := reversal.Revision
-	for before > 0 {
-		events, err := f.model.log.ReadStream(ctx, reversal.Stream, before-1, eventlog.Backward, searchPage)
+	for rec, err := range eventlog.Events(ctx, f.model.log, reversal.Stream, reversal.Revision, eventlog.Backward,
+		searchPage) {
 		if err != nil {
 			return time.Time{}, fmt.Errorf("find charge %s: %w", chargeID, err)
 		}
-		if len(events) == 0 {
+		if rec.OccurredAt.Before(earliest) {
 			break
 		}
-		for i := range events {
-			if events[i].OccurredAt.Before(earliest) {
-				return reversal.OccurredAt, nil // no such charge; the reversal still counts once
-			}
-			if found, err := isCharge(&events[i], chargeID); err != nil || found {
-				return events[i].OccurredAt, err
-			}
-			before = events[i].Revision
+		if found, err := isCharge(rec, chargeID); err != nil || found {
+			return rec.OccurredAt, err
 		}
 	}
-	return reversal.OccurredAt, nil
+	return reversal.OccurredAt, nil // without such a charge the reversal still counts once
 }
 
 func isCharge(rec *eventlog.Recorded, chargeID string) (bool, error) {

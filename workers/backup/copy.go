@@ -14,6 +14,7 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -220,10 +221,7 @@ func (c *copier) appendRest(ctx context.Context) error {
 	written := func(events int, upTo eventlog.Position) {
 		done += uint64(events)
 		c.progress(StageEvents, done, upTo)
-		select {
-		case durable <- struct{}{}:
-		default: // events before these are not compared yet
-		}
+		delay.Signal(durable)
 	}
 	from := rest{ahead: readAhead(ctx, c.from.behind(c.source))}
 	defer from.stop()

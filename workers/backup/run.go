@@ -81,10 +81,7 @@ func (s Source) format(ctx context.Context) (int, error) {
 		return Format, nil
 	}
 	format, err := s.Format(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("back up: read the data format in force: %w", err)
-	}
-	return format, nil
+	return format, sqlstore.Wrap(err, "back up: read the data format in force")
 }
 
 // Summary is the result of a run.

@@ -280,10 +280,7 @@ func writePending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, p
 			"INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state",
 			pendingName, string(text))
 	}
-	if err != nil {
-		return fmt.Errorf("record the pending loss or restore: %w", err)
-	}
-	return nil
+	return sqlstore.Wrap(err, "record the pending loss or restore")
 }
 
 func endPending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
@@ -291,10 +288,7 @@ func endPending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) err
 	if err == nil {
 		_, err = tx.ExecContext(ctx, "DELETE FROM log_work WHERE name = $1", pendingName)
 	}
-	if err != nil {
-		return fmt.Errorf("clear the pending loss or restore: %w", err)
-	}
-	return nil
+	return sqlstore.Wrap(err, "clear the pending loss or restore")
 }
 
 // blocks returns the reason why other work cannot begin, or nil.
@@ -317,10 +311,7 @@ func readSnapshots(ctx context.Context, store *sqlstore.Store, limit int) (map[s
 	const longest = "SELECT stream, max(revision) FROM " + snapshotTable + " GROUP BY stream ORDER BY 2 DESC LIMIT $1"
 	err := eachRow(ctx, store, longest, []any{limit},
 		func(stream string, revision int64) { out[stream] = uint64(revision) })
-	if err != nil {
-		return nil, fmt.Errorf("read the revisions of snapshots: %w", err)
-	}
-	return out, nil
+	return out, sqlstore.Wrap(err, "read the revisions of snapshots")
 }
 
 // readPositions returns the positions up to which relays and workers have read the log.
@@ -328,10 +319,7 @@ func readPositions(ctx context.Context, store *sqlstore.Store) (map[string]event
 	out := map[string]eventlog.Position{}
 	err := eachRow(ctx, store, "SELECT name, position FROM "+positionsTable, nil,
 		func(name string, at int64) { out[name] = eventlog.Position(at) })
-	if err != nil {
-		return nil, fmt.Errorf("read the checkpoints: %w", err)
-	}
-	return out, nil
+	return out, sqlstore.Wrap(err, "read the checkpoints")
 }
 
 // eachRow calls do for each row of a text and a number; a missing table has none.

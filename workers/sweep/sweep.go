@@ -151,7 +151,10 @@ func (s *Sweeper) follow(ctx context.Context) error {
 		}
 		due := !time.Now().Before(sweepAt)
 		if swept || due && (live || len(under.Events) > 0) {
-			s.sweep(ctx)
+			// What cannot be ended now is retried at the next sweep; if the log is unavailable, the rest is skipped.
+			if s.releaseHolds(ctx) {
+				s.endCrawls(ctx)
+			}
 			if err := s.fold(&under); err != nil {
 				return err
 			}
@@ -189,14 +192,6 @@ func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 func (m metrics) note(o open) {
 	m.open.WithLabelValues(whatHold).Set(float64(len(o.Holds)))
 	m.open.WithLabelValues(whatCrawl).Set(float64(len(o.Crawls)))
-}
-
-// sweep ends overdue holds and crawls. Those that could not be ended now are retried at the next
-// sweep; if the log is unavailable, the rest is skipped.
-func (s *Sweeper) sweep(ctx context.Context) {
-	if s.releaseHolds(ctx) {
-		s.endCrawls(ctx)
-	}
 }
 
 // releaseHolds returns false if the log is unavailable.

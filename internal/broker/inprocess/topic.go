@@ -189,10 +189,7 @@ func (p *partition) push(e *entry) {
 		p.queue = p.queue[1:]
 	}
 	p.mu.Unlock()
-	select {
-	case p.arrived <- struct{}{}:
-	default:
-	}
+	delay.Signal(p.arrived)
 }
 
 func (p *partition) pop() *entry {

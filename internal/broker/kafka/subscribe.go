@@ -123,9 +123,7 @@ func (d *delivery) forward(ctx context.Context, m *message.Message) bool {
 	of, cancel := context.WithCancel(m.Context()) // ends with the subscription, or with watermill's context
 	stop := context.AfterFunc(ctx, cancel)
 	m.SetContext(of)
-	select {
-	case d.out <- m:
-	case <-ctx.Done():
+	if delay.Send(ctx, d.out, m) != nil {
 		stop()
 		cancel()
 		return false

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 )
 
@@ -82,10 +83,7 @@ func (b *batcher) send(r *request, done chan<- answer[eventlog.Appended]) (forge
 	c.last, c.queue = id, append(c.queue, id)
 	c.waiting[id] = &waitingAppend{done: done, request: &streams.BatchAppendReq{
 		CorrelationId: structured(c.high, id), Options: r.options(), ProposedMessages: r.events, IsFinal: true}}
-	select {
-	case c.kick <- struct{}{}:
-	default:
-	}
+	delay.Signal(c.kick)
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()

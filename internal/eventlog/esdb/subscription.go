@@ -165,14 +165,7 @@ func (s *subscription) pump() {
 }
 
 // deliver returns false if the subscription has ended.
-func (s *subscription) deliver(d delivery) bool {
-	select {
-	case s.ch <- d:
-		return true
-	case <-s.ctx.Done():
-		return false
-	}
-}
+func (s *subscription) deliver(d delivery) bool { return delay.Send(s.ctx, s.ch, d) == nil }
 
 // errMissedEvents ends a live subscription that may wait for events that were skipped while it was opened.
 var errMissedEvents = errors.New("the subscription is behind the end of the log and receives nothing")

@@ -171,6 +171,21 @@ func TestJournalExport_RunningMonth_PrintsNote(t *testing.T) {
 	}
 }
 
+func TestJournalExport_Summary_PrintsALineForEachPostingOfAMonth(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "generated")
+	output(t, folder, "dev", "generate", "--accounts", "5", "--events", "500", "--until", "2020-06", "--months", "2")
+	detail := output(t, folder, "journal", "export", "-o", "-")
+	months := output(t, folder, "journal", "export", "--summary", "month", "-o", "-")
+	days := output(t, folder, "journal", "export", "--summary", "day", "-o", "-")
+	lines := func(text string) int { return strings.Count(text, "\n") }
+	if lines(months) < 3 || lines(months) >= lines(days) || lines(days) >= lines(detail) {
+		t.Errorf("%d lines by month, %d by day and %d in the detail", lines(months), lines(days), lines(detail))
+	}
+	if !strings.Contains(months, "\n2020-05/CREDIT/") {
+		t.Errorf("the summary by month is\n%s\nwant transactions of May 2020", months)
+	}
+}
+
 func TestKeyList_UnknownUse_IsLast(t *testing.T) {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	keys := []adminapi.Key{{ID: "later", LastUsedAt: at.Add(1)}, {ID: "used", LastUsedAt: at.Add(-1)}, {ID: "never"}}
@@ -205,6 +220,7 @@ func TestAsOf_Mistakes_AreExplained(t *testing.T) {
 		{"books trial-balance --at 9999-12", exitUsage, "in the future"},
 		{"books deferred --at 9999-12-31", exitUsage, "in the future"},
 		{"journal export --from 9999-12 -o -", exitUsage, "in the future"},
+		{"journal export --summary year -o -", exitUsage, "--summary is day or month, not \"year\""},
 		{"brand get acme.com --as-of 2020-01", exitFailure, "there was no brand acme.com"},
 		{"brand get b9c8bc0a-0b38-5c5c-9f6d-3c1f4f3e0a01 --as-of 2020-01", exitFailure, "there was no brand"},
 	} {

@@ -27,6 +27,8 @@ func journalExport(e *environment) *cobra.Command {
 	to := c.Flags().String("to", "", "only transactions up to this time")
 	chart := chartFlag(c)
 	o := journal.Options{}
+	c.Flags().StringVar((*string)(&o.Summary), "summary", "",
+		"one transaction for each day or month, currency, plan and tax rate: "+string(journal.ByDay+", "+journal.ByMonth))
 	c.Flags().StringVar(&o.AccountID, "account", "", "only the transactions of this account")
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, c *cobra.Command, _ []string) error {
 		if *output == "" {
@@ -35,6 +37,9 @@ func journalExport(e *environment) *cobra.Command {
 		o.Format = journal.Format(*format)
 		if !slices.Contains(journal.Formats(), o.Format) {
 			return misuse("--format is %s, not %q", joinFormats(), *format)
+		}
+		if o.Summary != "" && o.Summary != journal.ByDay && o.Summary != journal.ByMonth {
+			return usageError{fmt.Errorf("--summary is %s or %s, not %q", journal.ByDay, journal.ByMonth, o.Summary)}
 		}
 		var err error
 		if o.From, o.Until, err = rangeOf(*from, "--to", *to); err != nil {

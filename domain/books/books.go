@@ -40,8 +40,9 @@ type Lot struct {
 	Used      int64  // credits that cover charges
 	Broken    int64  // credits that cover breakage; with Used at most Granted minus Refunded
 	Paid      eventschemas.Money
-	Tax       int64 // the part of Paid that is tax, in minor units
-	Returned  int64 // minor units, with tax
+	Tax       int64  // the part of Paid that is tax, in minor units
+	TaxRate   string // as by taxRate
+	Returned  int64  // minor units, with tax
 	// Recognized and Breakage are the revenue of the credits that are used and broken, in minor units.
 	Recognized, Breakage int64
 
@@ -212,7 +213,7 @@ func (a *Account) grant(ev eventschemas.CreditsGranted, revision uint64, at time
 	l := Lot{Revision: revision, At: at, GrantID: ev.GrantID, PaymentID: ev.PaymentID, Kind: ev.Kind,
 		Granted: ev.Credits}
 	if ev.Money != nil {
-		l.Paid, l.Tax = *ev.Money, ev.Tax
+		l.Paid, l.Tax, l.TaxRate = *ev.Money, ev.Tax, taxRate(ev.Tax, ev.Money.Minor-ev.Tax)
 	}
 	if ev.PaymentID != "" {
 		a.byPay[ev.PaymentID] = len(a.lots)

@@ -84,12 +84,26 @@ type Posting struct {
 type Journal struct {
 	ledger   *Ledger
 	balances map[string][]Posting // by customer, and in each ledger account and commodity
+	moves    []currencySum        // of the current event, in each lot
 	sums     []currencySum        // of the current event
 }
 
 type currencySum struct {
 	currency string
 	Movement
+}
+
+// post calls f for what each ledger account of money gains.
+func (s *currencySum) post(f func(account LedgerAccount, commodity string, amount int64)) {
+	if s.currency == "" {
+		return // promotional credits
+	}
+	f(Payments, s.currency, s.Paid())
+	f(TaxDue, s.currency, -s.Tax)
+	f(DeferredRevenue, s.currency, -s.Deferred())
+	f(Revenue, s.currency, -s.Recognized)
+	f(Breakage, s.currency, -s.Breakage)
+	f(ProcessorFees, s.currency, s.Fees)
 }
 
 // NewJournal returns the journal of no events.
@@ -101,8 +115,9 @@ func NewJournal() *Journal {
 // credits nor money has none. The events of a stream must be applied in order.
 func (j *Journal) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time,
 	postings []Posting) []Posting {
-	postings, j.sums = postings[:0], j.sums[:0]
+	postings, j.moves, j.sums = postings[:0], j.moves[:0], j.sums[:0]
 	j.ledger.Apply(accountID, ev, revision, at, func(_ *Holder, currency string, m Movement) {
+		j.moves = append(j.moves, currencySum{currency, m})
 		for i := range j.sums {
 			if j.sums[i].currency == currency {
 				j.sums[i].Add(m)
@@ -122,16 +137,7 @@ func (j *Journal) Apply(accountID string, ev eventschemas.Event, revision uint64
 		postings = append(postings, p)
 	}
 	for i := range j.sums {
-		sum := &j.sums[i]
-		if sum.currency == "" {
-			continue // promotional credits
-		}
-		post(Payments, sum.currency, sum.Paid())
-		post(TaxDue, sum.currency, -sum.Tax)
-		post(DeferredRevenue, sum.currency, -sum.Deferred())
-		post(Revenue, sum.currency, -sum.Recognized)
-		post(Breakage, sum.currency, -sum.Breakage)
-		post(ProcessorFees, sum.currency, sum.Fees)
+		j.sums[i].post(post)
 	}
 	other, credits := CreditsUsed, int64(0)
 	switch ev := ev.(type) {
@@ -157,6 +163,19 @@ func (j *Journal) Apply(accountID string, ev eventschemas.Event, revision uint64
 	return postings
 }
 
+// Plan returns the current plan of an account.
+func (j *Journal) Plan(accountID string) string { return j.ledger.holders[accountID].Plan }
+
+// Money calls f for the postings of money of the last event, apart by the tax rate of the lots, without customers.
+func (j *Journal) Money(f func(taxRate string, p Posting)) {
+	for i := range j.moves {
+		move := &j.moves[i]
+		move.post(func(account LedgerAccount, commodity string, amount int64) {
+			f(move.TaxRate, Posting{Account: account, Commodity: commodity, Amount: amount})
+		})
+	}
+}
+
 // Err returns the error of the ledger that the journal folds: see Ledger.Err.
 func (j *Journal) Err() error { return j.ledger.Err() }
 
@@ -166,15 +185,19 @@ func (j *Journal) add(customer string, postings []Posting) {
 	}
 	balances := j.balances[customer]
 	for _, p := range postings {
-		i := slices.IndexFunc(balances,
-			func(b Posting) bool { return b.Account == p.Account && b.Commodity == p.Commodity })
-		if i < 0 {
-			balances = append(balances, p)
-			continue
-		}
-		balances[i].Amount += p.Amount
+		balances = Merge(balances, p)
 	}
 	j.balances[customer] = balances
+}
+
+// Merge adds a posting to the sum of its ledger account and commodity.
+func Merge(sums []Posting, p Posting) []Posting {
+	i := slices.IndexFunc(sums, func(s Posting) bool { return s.Account == p.Account && s.Commodity == p.Commodity })
+	if i < 0 {
+		return append(sums, p)
+	}
+	sums[i].Amount += p.Amount
+	return sums
 }
 
 // Customers returns the ids of the accounts that have transactions, sorted.
@@ -182,16 +205,12 @@ func (j *Journal) Customers() []string { return slices.Sorted(maps.Keys(j.balanc
 
 // Balances returns the sums of all postings to each ledger account in each commodity, sorted by name and commodity.
 func (j *Journal) Balances() []Posting {
-	sums := map[Posting]int64{} // by account and commodity
+	all := []Posting{}
 	for _, balances := range j.balances {
 		for _, b := range balances {
-			sums[Posting{Account: b.Account, Commodity: b.Commodity}] += b.Amount
+			b.Customer = ""
+			all = Merge(all, b)
 		}
-	}
-	all := make([]Posting, 0, len(sums))
-	for p, sum := range sums {
-		p.Amount = sum
-		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b Posting) int {
 		return cmp.Or(strings.Compare(Chart[a.Account].Name, Chart[b.Account].Name),
@@ -209,11 +228,7 @@ func (j *Journal) Opening(customer string) []Posting {
 			continue
 		}
 		opening = append(opening, b)
-		i := slices.IndexFunc(rests, func(r Posting) bool { return r.Commodity == b.Commodity })
-		if i < 0 {
-			i, rests = len(rests), append(rests, Posting{Account: OpeningBalances, Commodity: b.Commodity})
-		}
-		rests[i].Amount -= b.Amount
+		rests = Merge(rests, Posting{Account: OpeningBalances, Commodity: b.Commodity, Amount: -b.Amount})
 	}
 	rests = slices.DeleteFunc(rests, func(r Posting) bool { return r.Amount == 0 })
 	return slices.SortedFunc(slices.Values(append(opening, rests...)), func(a, b Posting) int {

@@ -10,12 +10,13 @@ import (
 // Movement is a change of the books in one currency; movements add up. Money is in minor units. Lots without money have
 // no currency: their credits are promotional.
 type Movement struct {
-	Received   int64 // paid, without tax
-	Tax        int64 // of payments, less the tax of refunds
-	Refunded   int64 // returned, without tax, less reversed refunds
-	Recognized int64 // revenue of credits that were used, less what refunds and reversals took back
-	Breakage   int64 // revenue of credits that were broken, less what refunds took back
-	Fees       int64 // of the payment processor, less those that it returned
+	TaxRate    string // of the lot; empty for a fee, and in sums
+	Received   int64  // paid, without tax
+	Tax        int64  // of payments, less the tax of refunds
+	Refunded   int64  // returned, without tax, less reversed refunds
+	Recognized int64  // revenue of credits that were used, less what refunds and reversals took back
+	Breakage   int64  // revenue of credits that were broken, less what refunds took back
+	Fees       int64  // of the payment processor, less those that it returned
 
 	CreditsGranted  int64
 	CreditsUsed     int64 // less those that were returned to their lots
@@ -95,11 +96,12 @@ func (l *Ledger) Holders() map[string]*Holder { return l.holders }
 // for a fee, with the fee's currency.
 func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time,
 	report func(h *Holder, currency string, m Movement)) {
-	moved := func(h *Holder, currency string, m Movement) {
+	moved := func(h *Holder, lot *Lot, m Movement) {
 		for _, amount := range []int64{m.Received, m.Tax, m.Refunded, m.Recognized, m.Breakage, m.Fees} {
-			l.turnover.Add(currency, amount, accountID, revision)
+			l.turnover.Add(lot.Paid.Currency, amount, accountID, revision)
 		}
-		report(h, currency, m)
+		m.TaxRate = lot.TaxRate
+		report(h, lot.Paid.Currency, m)
 	}
 	l.turnover.Add(CreditUnit, account.Delta(ev), accountID, revision)
 	h, ok := l.holders[accountID]
@@ -125,20 +127,19 @@ func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64,
 	case eventschemas.AccountClosed:
 		h.Closed = true
 	case eventschemas.PaymentFeeRecorded:
-		moved(h, ev.Money.Currency, Movement{Fees: ev.Money.Minor})
+		moved(h, &Lot{Paid: ev.Money}, Movement{Fees: ev.Money.Minor})
 	}
 	effect := h.Account.Apply(ev, revision, at)
 	if effect.Granted {
 		lot := &h.lots[len(h.lots)-1]
-		moved(h, lot.Paid.Currency,
-			Movement{Received: lot.Paid.Minor - lot.Tax, Tax: lot.Tax, CreditsGranted: lot.Granted})
+		moved(h, lot, Movement{Received: lot.Paid.Minor - lot.Tax, Tax: lot.Tax, CreditsGranted: lot.Granted})
 	}
 	if effect.Lot != noLot {
-		moved(h, h.lots[effect.Lot].Paid.Currency,
+		moved(h, &h.lots[effect.Lot],
 			Movement{Tax: -effect.Tax, Refunded: effect.Money - effect.Tax, CreditsRefunded: effect.Credits})
 	}
 	for _, u := range effect.Uses {
-		moved(h, h.lots[u.Lot].Paid.Currency,
+		moved(h, &h.lots[u.Lot],
 			Movement{Recognized: u.Recognized, CreditsUsed: u.Credits, Breakage: u.Breakage, CreditsBroken: u.Broken})
 	}
 }

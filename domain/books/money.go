@@ -2,6 +2,7 @@ package books
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -45,6 +46,17 @@ func AppendAmount(b []byte, amount int64, commodity string) []byte {
 		b = append(b, byte('0'+fraction/one))
 	}
 	return b
+}
+
+// taxRate returns the tax in percent of the net money, such as 19 or 7.7, because events have no rate: a whole number if
+// the tax differs from that rate's by a minor unit at most, as by rounding, and else in tenths.
+func taxRate(tax, net int64) string {
+	percent := 100 * float64(tax) / float64(max(net, 1))
+	rate := math.Round(percent)
+	if math.Abs(float64(tax)-float64(net)*rate/100) > 1 {
+		rate = math.Round(10*percent) / 10
+	}
+	return strconv.FormatFloat(rate, 'f', -1, 64)
 }
 
 // Grouped returns a decimal number such as -1234.50 with a comma between thousands.

@@ -162,7 +162,7 @@ func newDerivation(r *reader, month time.Time) *derivation {
 }
 
 func (d *derivation) add(entry *entry) error {
-	if !entry.isOpening() {
+	if !entry.isSum() {
 		d.transactions++
 		for _, p := range entry.postings {
 			d.changes[books.Posting{Account: p.Account, Commodity: p.Commodity}] += p.Amount

@@ -3,7 +3,7 @@
 //
 // An export depends on nothing but its options and the events of the log up to its head, so two exports without an
 // event between them are equal byte by byte. The memory that it takes grows with the number of accounts, their grants
-// and the months of their assertions, not with the number of events.
+// and the months of their assertions, or with the transactions of a summary, not with the number of events.
 package journal
 
 import (
@@ -53,6 +53,8 @@ type Options struct {
 	From, Until time.Time
 	// AccountID selects one account; empty for all.
 	AccountID string
+	// Summary adds up the transactions of each day or month; empty for all of them.
+	Summary Summary
 	// Chart has the codes of the ledger accounts.
 	Chart Chart
 	// Progress may be nil.
@@ -64,14 +66,14 @@ type Options struct {
 func (o Options) encoder(ctx context.Context, w *bufio.Writer) (encoder, error) {
 	switch o.Format {
 	case CSV:
-		_, err := w.WriteString(strings.Join(columns[:], ",") + "\n")
+		_, err := w.WriteString(strings.Join(o.Summary.columns(), ",") + "\n")
 		return &textEncoder{w: w, appendEntry: (&csvFormat{chart: o.Chart}).appendEntry}, err
 	case JSONL:
 		return &textEncoder{w: w, appendEntry: o.Chart.appendLine}, nil
 	case Parquet:
 		return newParquet(w, o.Chart), nil
 	case XLSX:
-		return newXLSX(ctx, w, o.Chart, o.maxSheetRows)
+		return newXLSX(ctx, w, o), nil
 	case HLedger:
 		_, err := w.WriteString("decimal-mark .\n\n")
 		h := &hledger{o.Chart}
@@ -104,22 +106,35 @@ func Write(ctx context.Context, log eventlog.Log, o Options, w io.Writer) error 
 		e.balances.saw(o.Until)
 	}
 	asserts := o.Format == HLedger || o.Format == Beancount // the others have no assertions
-	var digest *digest                                      // of a closed month
+	write := func(entry *entry) error {
+		if asserts {
+			e.balances.add(entry)
+		}
+		return out.entry(entry)
+	}
+	sums := summary{by: o.Summary, journal: e.journal, entries: map[group]*entry{}}
+	var digest *digest // of a closed month
 	period := r.periods.Find(o.From)
 	if period != nil && period.Closed() && o.AccountID == "" && o.Until.Equal(o.From.AddDate(0, 1, 0)) {
 		digest = newDigest()
 	}
 	err = e.run(ctx, func(entry *entry) error {
-		if asserts {
-			e.balances.add(entry)
-		}
 		if digest != nil {
 			if err := digest.entry(entry); err != nil {
 				return err
 			}
 		}
-		return out.entry(entry)
+		if o.Summary != "" {
+			sums.add(entry)
+			return nil
+		}
+		return write(entry)
 	})
+	for _, sum := range sums.transactions() {
+		if err == nil {
+			err = write(sum)
+		}
+	}
 	if err == nil && digest != nil && digest.sum() != period.Closing.Digest {
 		err = fmt.Errorf("%s was closed on %s with the digest %s; its digest is %s: %w",
 			period.Closing.Month, period.ClosedAt.Format(time.DateOnly), period.Closing.Digest, digest.sum(), ErrDigest)
@@ -228,18 +243,19 @@ func (e *export) apply(ev bookedEvent) (eventschemas.Event, error) {
 const Opening = "OpeningBalance"
 
 type entry struct {
-	id       string    // account and revision, or "opening"
+	id       string    // account and revision, or "opening"; in a summary what its postings have in common
 	booked   time.Time // to which the transaction belongs
 	at       time.Time // at which the event occurred
 	lateFor  string    // month that had ended before the event was appended
 	event    string    // type
-	account  string    // id
+	account  string    // id; empty in a summary
 	revision uint64
 	details
 	postings []books.Posting
 }
 
-func (e *entry) isOpening() bool { return e.event == Opening }
+// isSum reports whether the transaction is not the one of an event.
+func (e *entry) isSum() bool { return e.event == Opening || e.event == Summarized }
 
 // details are fields of some events.
 type details struct {
@@ -249,6 +265,8 @@ type details struct {
 	requestID string
 	domain    string
 	keyID     string
+
+	plan, taxRate string // in a summary
 }
 
 func detailsOf(ev eventschemas.Event) details {
@@ -272,18 +290,28 @@ func detailsOf(ev eventschemas.Event) details {
 // columns are the columns of formats that have a row for each posting.
 var columns = [...]string{"transaction", "date", "time", "event", "account", "revision", "code", "ledger_account",
 	"commodity", "amount",
-	"late_for", "kind", "payment_id", "reference", "request_id", "domain", "key_id"}
+	"late_for", "kind", "payment_id", "reference", "request_id", "domain", "key_id", "plan", "tax_rate"}
 
 // texts returns the last columns.
-func (e *entry) texts() [7]string {
-	return [...]string{e.lateFor, e.kind, e.paymentID, e.reference, e.requestID, e.domain, e.keyID}
+func (e *entry) texts() [9]string {
+	return [...]string{e.lateFor, e.kind, e.paymentID, e.reference, e.requestID, e.domain, e.keyID, e.plan, e.taxRate}
+}
+
+// cells returns the texts at the end of a row.
+func (e *entry) cells() []string {
+	if e.account == "" {
+		return []string{e.lateFor, e.plan, e.taxRate}
+	}
+	all := e.texts()
+	return all[:len(all)-summaryOnly]
 }
 
 // tags are the names of texts in the formats for accounting programs.
-var tags = [...]string{"late-for", "kind", "payment-id", "reference", "request-id", "domain", "key-id"}
+var tags = [...]string{"late-for", "kind", "payment-id", "reference", "request-id", "domain", "key-id",
+	"plan", "tax-rate"}
 
 func (e *entry) revisionText() string {
-	if e.isOpening() {
+	if e.isSum() {
 		return ""
 	}
 	return strconv.FormatUint(e.revision, 10)

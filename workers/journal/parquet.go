@@ -40,6 +40,8 @@ type parquetRow struct {
 	RequestID     string   `parquet:"request_id"`
 	Domain        string   `parquet:"domain,dict"`
 	KeyID         string   `parquet:"key_id,dict"`
+	Plan          string   `parquet:"plan,dict"`
+	TaxRate       string   `parquet:"tax_rate,dict"`
 }
 
 // compressionWindow is the window of the compressor, in bytes. A page of a column is not larger by much. The library's
@@ -80,7 +82,7 @@ func newParquet(w io.Writer, chart Chart) *parquetEncoder {
 
 func (q *parquetEncoder) entry(e *entry) error {
 	var revision *int64
-	if !e.isOpening() {
+	if !e.isSum() {
 		n := int64(e.revision)
 		revision = &n
 	}
@@ -91,7 +93,7 @@ func (q *parquetEncoder) entry(e *entry) error {
 			Event: e.event, Account: e.account, Revision: revision, Code: q.chart[p.Account],
 			LedgerAccount: books.Chart[p.Account].Name, Commodity: p.Commodity, Amount: decimal(p.Amount, p.Commodity),
 			LateFor: e.lateFor, Kind: e.kind, PaymentID: e.paymentID, Reference: e.reference, RequestID: e.requestID,
-			Domain: e.domain, KeyID: e.keyID,
+			Domain: e.domain, KeyID: e.keyID, Plan: e.plan, TaxRate: e.taxRate,
 		})
 	}
 	if len(q.rows) < parquetBatch {

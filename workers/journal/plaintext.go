@@ -22,7 +22,7 @@ func (h *hledger) appendEntry(b []byte, e *entry) []byte {
 	b = append(appendTag(b, e.id), ") "...)
 	b = append(append(b, e.event...), '\n')
 	b = appendTag(append(b, "    ; account:"...), e.account)
-	if !e.isOpening() {
+	if !e.isSum() {
 		b = strconv.AppendUint(append(b, ", revision:"...), e.revision, 10)
 	}
 	b = appendTime(append(b, ", time:"...), e.at)
@@ -120,7 +120,7 @@ func (c *beancount) appendEntry(b []byte, e *entry) []byte {
 	b = appendString(append(b, " * "...), e.event)
 	b = appendString(append(b, "\n  transaction: "...), e.id)
 	b = appendString(append(b, "\n  account: "...), e.account)
-	if !e.isOpening() {
+	if !e.isSum() {
 		b = strconv.AppendUint(append(b, "\n  revision: "...), e.revision, 10)
 	}
 	b = appendTime(append(b, "\n  time: \""...), e.at)

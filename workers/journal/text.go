@@ -42,7 +42,7 @@ func (c *csvFormat) appendEntry(b []byte, e *entry) []byte {
 	c.before = appendCell(append(c.before, ','), e.account)
 	c.before = append(append(append(c.before, ','), e.revisionText()...), ',')
 	c.last = c.last[:0]
-	for _, text := range e.texts() {
+	for _, text := range e.cells() {
 		c.last = appendCell(append(c.last, ','), text)
 	}
 	c.last = append(c.last, '\n')
@@ -85,7 +85,7 @@ func (c *Chart) appendLine(b []byte, e *entry) []byte {
 	b = append(appendTime(append(b, `,"time":"`...), e.at), '"')
 	b = appendJSON(append(b, `,"event":`...), e.event)
 	b = appendJSON(append(b, `,"account":`...), e.account)
-	if !e.isOpening() {
+	if !e.isSum() {
 		b = strconv.AppendUint(append(b, `,"revision":`...), e.revision, 10)
 	}
 	names := columns[len(columns)-len(tags):]

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +55,12 @@ var parts = map[string]Options{
 	"an end":  {From: day(10, 5)},
 	"account": {AccountID: second},
 	"codes":   {Chart: codes()},
+
+	"days":                  {Summary: ByDay},
+	"months":                {Summary: ByMonth},
+	"days of October":       {Summary: ByDay, From: time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)},
+	"months of an account":  {Summary: ByMonth, AccountID: second, From: day(10, 5)},
+	"months, and the codes": {Summary: ByMonth, Chart: codes(), Until: day(11, 4)},
 }
 
 // codes returns codes of every form.
@@ -76,6 +83,15 @@ func TestHLedger_Check_Passes(t *testing.T) {
 				t.Errorf("balances of credits:\n%s\nwant one for each of %d accounts", out, len(ids))
 			}
 		}
+	}
+	// The summary has the balances of the detail.
+	var balances []string
+	for _, by := range []Summary{"", ByDay, ByMonth} {
+		path := w.file(Options{Format: HLedger, Summary: by}, "x.journal")
+		balances = append(balances, run(t, hledger, "-f", path, "balance", "--depth", "2", "--flat", "-N", "-M", "-O", "csv"))
+	}
+	if balances[1] != balances[0] || balances[2] != balances[0] {
+		t.Errorf("balances of the detail:\n%s\nby day:\n%s\nby month:\n%s", balances[0], balances[1], balances[2])
 	}
 	// The check is able to fail.
 	path := w.file(Options{Format: HLedger}, "x.journal")
@@ -120,6 +136,14 @@ func TestDuckDB_Parquet_SumsToZero(t *testing.T) {
 	}
 	if got := query("SELECT typeof(amount), typeof(date), typeof(time), min(date)" + from + " GROUP BY ALL"); !strings.HasPrefix(got, `"DECIMAL(38,4)",DATE,`) {
 		t.Errorf("types %s", got)
+	}
+	for _, by := range []Summary{ByDay, ByMonth} {
+		summary := w.file(Options{Format: Parquet, Summary: by}, "summary.parquet")
+		sums := "SELECT date_trunc('month', date) AS month, ledger_account, commodity, sum(amount) AS amount FROM read_parquet('%s') GROUP BY ALL HAVING sum(amount) <> 0"
+		detail, summed := fmt.Sprintf(sums, path), fmt.Sprintf(sums, summary)
+		if got := query("SELECT count(*) FROM ((" + detail + ") EXCEPT (" + summed + ")) UNION ALL SELECT count(*) FROM ((" + summed + ") EXCEPT (" + detail + "))"); got != "0\n0" {
+			t.Errorf("%s sums of the detail and of the summary by %s differ", got, by)
+		}
 	}
 	if got := query("SELECT count(DISTINCT account)" + from); got != strconv.Itoa(len(ids)) {
 		t.Errorf("%s accounts, want %d", got, len(ids))

@@ -76,12 +76,15 @@ func (w *world) write(o Options) []byte {
 // transaction is a line of an export in JSONL.
 type transaction struct {
 	Transaction string `json:"transaction"`
+	Date        string `json:"date"`
 	Time        string `json:"time"`
 	Event       string `json:"event"`
 	Account     string `json:"account"`
 	Revision    *int   `json:"revision"`
 	PaymentID   string `json:"payment_id"`
 	Reference   string `json:"reference"`
+	LateFor     string `json:"late_for"`
+	Plan        string `json:"plan"`
 	Postings    []struct {
 		Code          string `json:"code"`
 		LedgerAccount string `json:"ledger_account"`
@@ -102,14 +105,17 @@ func (t transaction) String() string {
 func (w *world) transactions(o Options) []transaction {
 	w.t.Helper()
 	o.Format = JSONL
+	return parsed(w.t, w.write(o))
+}
+
+// parsed returns the transactions of an export in JSONL.
+func parsed(tb testing.TB, export []byte) []transaction {
+	tb.Helper()
 	var all []transaction
-	for _, line := range strings.SplitAfter(string(w.write(o)), "\n") {
-		if line == "" {
-			continue
-		}
+	for line := range strings.Lines(string(export)) {
 		var t transaction
 		if err := json.Unmarshal([]byte(line), &t); err != nil {
-			w.t.Fatalf("%v in %s", err, line)
+			tb.Fatalf("%v in %s", err, line)
 		}
 		all = append(all, t)
 	}

@@ -30,36 +30,41 @@ const (
 	dateStyle, decimalsStyle = 1, 2
 )
 
-// xlsxEncoder writes a row for each posting, on as many sheets as are needed.
+// xlsxEncoder writes a row for each posting, on as many sheets as are needed, and in a summary on one for each month.
 type xlsxEncoder struct {
-	ctx     context.Context // encoders take none
-	zip     *zip.Writer
-	sheet   io.Writer
-	chart   Chart
-	maxRows int
-	sheets  int
-	rows    int // of the sheet, with its header
-	cells   int // of the row
-	buffer  bytes.Buffer
+	Options
+	ctx    context.Context // encoders take none
+	zip    *zip.Writer
+	sheet  io.Writer
+	sheets []string // names
+	month  string   // of the sheet, in a summary
+	rows   int      // of the sheet, with its header
+	cells  int      // of the row
+	buffer bytes.Buffer
 }
 
-func newXLSX(ctx context.Context, w io.Writer, chart Chart, maxRows int) (*xlsxEncoder, error) {
-	x := &xlsxEncoder{ctx: ctx, zip: zip.NewWriter(w), chart: chart, maxRows: maxRows}
-	return x, x.nextSheet()
+func newXLSX(ctx context.Context, w io.Writer, o Options) *xlsxEncoder {
+	return &xlsxEncoder{Options: o, ctx: ctx, zip: zip.NewWriter(w)}
 }
 
-// nextSheet begins a sheet with the names of the columns.
-func (x *xlsxEncoder) nextSheet() (err error) {
+// nextSheet begins a sheet with the names of the columns; month is empty but in a summary.
+func (x *xlsxEncoder) nextSheet(month string) (err error) {
 	if err := x.endSheet(); err != nil {
 		return err
 	}
-	x.sheets++
-	x.rows = 0
-	if x.sheet, err = x.zip.Create(fmt.Sprintf("xl/worksheets/sheet%d.xml", x.sheets)); err != nil {
+	name := fmt.Sprintf("Journal %d", len(x.sheets)+1)
+	if month != "" && month != x.month { // the second sheet of a month is a Journal
+		name = month
+	}
+	x.sheets, x.month, x.rows = append(x.sheets, name), month, 0
+	if x.sheet, err = x.zip.Create(fmt.Sprintf("xl/worksheets/sheet%d.xml", len(x.sheets))); err != nil {
 		return err
 	}
-	x.buffer.WriteString(xmlHead + `<worksheet ` + mainNS + `><sheetData>`)
-	for _, column := range columns {
+	// The first row stays in view, and dates and amounts fit into the columns.
+	x.buffer.WriteString(xmlHead + `<worksheet ` + mainNS + `><sheetViews><sheetView workbookViewId="0">` +
+		`<pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews>` +
+		`<cols><col min="1" max="17" width="18" customWidth="1"/></cols><sheetData>`)
+	for _, column := range x.Summary.columns() {
 		x.text(column)
 	}
 	return x.row()
@@ -112,8 +117,12 @@ func (x *xlsxEncoder) row() error {
 }
 
 func (x *xlsxEncoder) entry(e *entry) error {
-	if x.rows+len(e.postings) > x.maxRows {
-		if err := x.nextSheet(); err != nil {
+	month := ""
+	if x.Summary != "" {
+		month = e.booked.Format(books.MonthLayout)
+	}
+	if x.sheet == nil || month != x.month || x.rows+len(e.postings) > x.maxSheetRows {
+		if err := x.nextSheet(month); err != nil {
 			return err
 		}
 	}
@@ -124,14 +133,14 @@ func (x *xlsxEncoder) entry(e *entry) error {
 		p := &e.postings[i]
 		x.text(e.id)
 		x.number(day, dateStyle)
-		for _, text := range []string{at, e.event, e.account, e.revisionText(), x.chart[p.Account],
+		for _, text := range []string{at, e.event, e.account, e.revisionText(), x.Chart[p.Account],
 			books.Chart[p.Account].Name, p.Commodity} {
 			x.text(text)
 		}
 		// Spreadsheet programs keep 15 digits of a number.
 		places := books.Decimals(p.Commodity)
 		x.number(float64(p.Amount)/math.Pow10(places), decimalsStyle+places)
-		for _, text := range e.texts() {
+		for _, text := range e.cells() {
 			x.text(text)
 		}
 		if err := x.row(); err != nil {
@@ -143,13 +152,19 @@ func (x *xlsxEncoder) entry(e *entry) error {
 
 // close adds the parts that name the sheets, and the styles.
 func (x *xlsxEncoder) close(*balances) error {
+	if x.sheet == nil {
+		if err := x.nextSheet(""); err != nil {
+			return err
+		}
+	}
 	if err := x.endSheet(); err != nil {
 		return err
 	}
 	var contents, sheets, relations, formats, styles string
-	for i := 1; i <= x.sheets; i++ {
+	for i, name := range x.sheets {
+		i++
 		contents += fmt.Sprintf(`<Override PartName="/xl/worksheets/sheet%d.xml" ContentType="%sworksheet+xml"/>`, i, types)
-		sheets += fmt.Sprintf(`<sheet name="Journal %d" sheetId="%[1]d" r:id="rId%[1]d"/>`, i)
+		sheets += fmt.Sprintf(`<sheet name="%s" sheetId="%d" r:id="rId%[2]d"/>`, name, i)
 		relations += fmt.Sprintf(
 			`<Relationship Id="rId%d" Type="%s/worksheet" Target="worksheets/sheet%[1]d.xml"/>`, i, offices)
 	}
@@ -157,9 +172,9 @@ func (x *xlsxEncoder) close(*balances) error {
 	for i := range decimalsStyle + books.MaxDecimals {
 		format := "yyyy-mm-dd"
 		if decimals := i + 1 - decimalsStyle; decimals == 0 {
-			format = "0"
+			format = "#,##0"
 		} else if decimals > 0 {
-			format = fmt.Sprintf("0.%0*d", decimals, 0)
+			format = fmt.Sprintf("#,##0.%0*d", decimals, 0)
 		}
 		formats += fmt.Sprintf(`<numFmt numFmtId="%d" formatCode="%s"/>`, ownFormats+i, format)
 		styles += fmt.Sprintf(`<xf numFmtId="%d" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>`,
@@ -172,8 +187,8 @@ func (x *xlsxEncoder) close(*balances) error {
 			`<Override PartName="/xl/styles.xml" ContentType="` + types + `styles+xml"/>` + contents + `</Types>`},
 		{"_rels/.rels", `<Relationships xmlns="` + packages + `/relationships"><Relationship Id="rId1" Type="` +
 			offices + `/officeDocument" Target="xl/workbook.xml"/></Relationships>`},
-		{"xl/workbook.xml", `<workbook ` + mainNS + ` xmlns:r="` + offices + `"><sheets>` + sheets +
-			`</sheets></workbook>`},
+		{"xl/workbook.xml", `<workbook ` + mainNS + ` xmlns:r="` + offices + `"><bookViews><workbookView/></bookViews>` +
+			`<sheets>` + sheets + `</sheets></workbook>`},
 		{"xl/_rels/workbook.xml.rels", `<Relationships xmlns="` + packages + `/relationships">` + relations +
 			`<Relationship Id="styles" Type="` + offices + `/styles" Target="styles.xml"/></Relationships>`},
 		{"xl/styles.xml", `<styleSheet ` + mainNS + `><numFmts count="` + strconv.Itoa(decimalsStyle+books.MaxDecimals) +

@@ -14,7 +14,8 @@ import (
 func TestXLSX_TextLikeAnEscape_IsKept(t *testing.T) {
 	texts := []string{"_x0041_", "_x0041_x0042_", "_x005F_x0041_", "__x0041__x000a_", "_x004_", "_x0041", "x0041_", "a_b", " a ", "<&>\"'", "a\tb\nc\rd"}
 	var b bytes.Buffer
-	x := testmust.Get(newXLSX(t.Context(), &b, Chart{}, maxSheetRows))(t)
+	x := newXLSX(t.Context(), &b, Options{maxSheetRows: maxSheetRows})
+	testmust.Succeed(t, x.nextSheet(""))
 	for _, text := range texts {
 		x.text(text)
 	}
@@ -30,7 +31,7 @@ func TestXLSX_TextLikeAnEscape_IsKept(t *testing.T) {
 // ECMA-376, part 1, 18.8.20: a fill has a pattern or a gradient.
 func TestXLSX_Fills_HaveAPattern(t *testing.T) {
 	var b bytes.Buffer
-	x := testmust.Get(newXLSX(t.Context(), &b, Chart{}, maxSheetRows))(t)
+	x := newXLSX(t.Context(), &b, Options{maxSheetRows: maxSheetRows})
 	testmust.Succeed(t, x.close(nil))
 	f := testmust.Get(excelize.OpenReader(bytes.NewReader(b.Bytes())))(t)
 	defer f.Close()

@@ -16,9 +16,6 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// comparedPage is the number of events that Compare reads at a time.
-const comparedPage = 2048
-
 // Compare compares the log with each checkpoint that the witness kept: its signature, the log of checkpoints up to it, and the
 // tree of the accounts, in one pass over the log, which does not check their chains. It says in a sentence what it compared.
 // Errors: ErrChanged with the first checkpoint that differs, ErrWitness, those of the log, the file and the client.
@@ -43,7 +40,7 @@ func (w *Witness) Compare(ctx context.Context, log eventlog.Log, keys note.Verif
 	h, accounts, root := &history{}, map[string]proof.Account{}, proof.Hash{} // root of the accounts before the last CheckpointBegun
 	filter := eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix, eventschemas.CheckpointsStream}}
 	for at, end := eventlog.Position(0), false; len(kept) > 0 && !end; {
-		page, err := log.ReadAll(ctx, at, filter, comparedPage)
+		page, err := log.ReadAll(ctx, at, filter, historyPage)
 		if err != nil {
 			return "", err
 		}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -185,27 +183,27 @@ func (l *Ledger) Compare(ctx context.Context, root bool, seen func(proof.Account
 
 // compare compares the log with what was signed, except the accounts that were seen.
 func (s *signed) compare(ctx context.Context, l *Ledger, seen func(proof.Account) bool) error {
-	var mu sync.Mutex
-	var changed []proof.Account
+	changed := make([]bool, len(s.Leaves))
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
-	for _, leaf := range s.Leaves {
+	for i, leaf := range s.Leaves {
 		if seen == nil || !seen(leaf) {
-			group.Go(func() error {
-				same, err := l.has(inner, leaf)
-				if err == nil && !same {
-					mu.Lock()
-					defer mu.Unlock()
-					changed = append(changed, leaf)
-				}
+			group.Go(func() (err error) {
+				changed[i], err = l.changed(inner, leaf)
 				return err
 			})
 		}
 	}
-	err := group.Wait()
-	if len(changed) > 0 {
-		slices.SortFunc(changed, byID)
-		err = s.changed(changed)
+	err, n, named := group.Wait(), 0, ""
+	for i, leaf := range s.Leaves {
+		if changed[i] {
+			if n++; n <= maxNamed {
+				named += fmt.Sprintf(", account %s up to revision %d", leaf.ID, leaf.Revision)
+			}
+		}
+	}
+	if n > 0 { // even if others could not be read
+		err = fmt.Errorf("%w: %d account(s) have another chain than in checkpoint %d%s", ErrChanged, n, s.Note.Size, named)
 	}
 	switch {
 	case s.fork != nil && errors.Is(err, ErrChanged):
@@ -222,26 +220,14 @@ func (s *signed) compare(ctx context.Context, l *Ledger, seen func(proof.Account
 
 func byID(a, b proof.Account) int { return cmp.Compare(a.ID, b.ID) }
 
-// has reports whether an account has the chain that is in its leaf.
-func (l *Ledger) has(ctx context.Context, signed proof.Account) (bool, error) {
+// changed reports whether an account has not the chain that is in its leaf.
+func (l *Ledger) changed(ctx context.Context, signed proof.Account) (bool, error) {
 	rec, err := l.event(ctx, signed.ID, signed.Revision)
 	if err != nil || rec == nil {
-		return false, err
+		return err == nil, err
 	}
 	is, err := leaf(signed.ID, rec)
-	return err == nil && *is == signed, nil
-}
-
-// changed returns an ErrChanged that names accounts, sorted by id, up to maxNamed.
-func (s *signed) changed(accounts []proof.Account) error {
-	var text strings.Builder
-	for _, a := range accounts[:min(len(accounts), maxNamed)] {
-		fmt.Fprintf(&text, "account %s up to revision %d, ", a.ID, a.Revision)
-	}
-	if more := len(accounts) - maxNamed; more > 0 {
-		fmt.Fprintf(&text, "and %d more, ", more)
-	}
-	return fmt.Errorf("%w: %swith another chain than in checkpoint %d", ErrChanged, text.String(), s.Note.Size)
+	return err != nil || *is != signed, nil
 }
 
 // accept records that an operator accepts an ErrChanged, unless there are fewer leaves than accounts before the position.

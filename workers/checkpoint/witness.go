@@ -74,12 +74,36 @@ func (w *Witness) within(ctx context.Context, attempt func(context.Context) erro
 	return cmp.Or(ctx.Err(), fmt.Errorf("it has not answered in %s", witnessTime))
 }
 
-// Write gives the witness the checkpoints of the log that it lacks. It logs a failure, unless the attempt before failed alike.
-// It reports whether the witness has all.
+// Write gives the witness the checkpoints of the log that it lacks, and reports whether it has all. It logs a failure, unless
+// the attempt before failed alike.
 func (w *Witness) Write(ctx context.Context, l *Ledger) bool {
+	err := w.compare(ctx, l, true)
+	if ctx.Err() != nil {
+		return err == nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if was := w.failed; err == nil && was != nil {
+		w.Logger.Info("a witness has every checkpoint of the ledger again", "witness", w.Name)
+	} else if err != nil && (was == nil || errors.Is(was, ErrChanged) != errors.Is(err, ErrChanged)) {
+		w.Logger.Warn("a witness lacks checkpoints of the ledger; it is tried again", "error", err)
+	}
+	w.failed = err
+	return err == nil
+}
+
+// State returns an error if the witness lacks checkpoints: ErrChanged if it has one that the log lacks, ErrWitness, those of
+// the log and the file.
+func (w *Witness) State(ctx context.Context, l *Ledger) error { return w.compare(ctx, l, false) }
+
+// compare compares the witness with the log, and may give it what it lacks.
+func (w *Witness) compare(ctx context.Context, l *Ledger, give bool) error {
 	err := w.within(ctx, func(ctx context.Context) error {
 		h, size, rest, err := w.holds(ctx, l)
 		for ; err == nil && size < uint64(len(h.leaves)); size++ {
+			if !give {
+				return fmt.Errorf("it has %d of %d checkpoints; the log of the server says why", size, len(h.leaves))
+			}
 			var n *proof.Note
 			if n, err = storedNote(ctx, l.Log, size+1); err != nil {
 				return err
@@ -89,30 +113,6 @@ func (w *Witness) Write(ctx context.Context, l *Ledger) bool {
 			} else {
 				err, rest = extend(w.Name, n.Text, rest), ""
 			}
-		}
-		return err
-	})
-	if ctx.Err() != nil {
-		return err == nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if was := w.failed; err == nil && was != nil {
-		w.Logger.Info("a witness has every checkpoint of the ledger again", "witness", w.Name)
-	} else if err != nil && (was == nil || errors.Is(was, ErrChanged) != errors.Is(err, ErrChanged)) {
-		w.Logger.Warn("a witness lacks checkpoints of the ledger; it is tried again", "witness", w.Name, "error", err)
-	}
-	w.failed = err
-	return err == nil
-}
-
-// State fails if the witness lacks checkpoints. Errors: ErrChanged if it has one that the log lacks, ErrWitness, those of the
-// log and the file.
-func (w *Witness) State(ctx context.Context, l *Ledger) error {
-	err := w.within(ctx, func(ctx context.Context) error {
-		h, size, _, err := w.holds(ctx, l)
-		if err == nil && size < uint64(len(h.leaves)) {
-			err = fmt.Errorf("it has %d of %d checkpoints; the log of the server says why", size, len(h.leaves))
 		}
 		return err
 	})

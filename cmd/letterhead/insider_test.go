@@ -168,6 +168,12 @@ func TestInsider_RewritesEverything_TheWitnessDiffers(t *testing.T) {
 	if code, stdout, _ := commandLine(t.Context(), "doctor", "--data", folder); code == exitOK || !strings.Contains(stdout, "which needs another witness") {
 		t.Errorf("doctor ended with %d: %s", code, stdout)
 	}
+	before := testmust.Get(os.ReadFile(witness))(t)
+	output(t, folder, "ledger", "checkpoint", "--accept-changes", "a test")
+	ends(t, []string{"ledger", "checkpoint", "--data", folder}, exitLoss, "which needs another witness", "")
+	if after := testmust.Get(os.ReadFile(witness))(t); string(after) != string(before) {
+		t.Errorf("the witness has %q, want it unchanged", after)
+	}
 	t.Setenv("LETTERHEAD_WITNESSES", "none") // the insider's own settings
 	output(t, folder, "ledger", "checkpoint")
 	ends(t, []string{"ledger", "verify", "--against", witness, "--data", folder}, exitLoss, "checkpoint 1 is the first that a witness keeps", "")

@@ -47,11 +47,13 @@ func (w *Witness) Compare(ctx context.Context, log eventlog.Log, keys note.Verif
 		for i := 0; i < len(page.Events) && len(kept) > 0; i++ {
 			rec := &page.Events[i]
 			if id, ok := strings.CutPrefix(rec.Stream, account.StreamPrefix); ok {
-				head, err := leaf(id, rec)
-				if err != nil {
-					return "", err
+				if _, opened := accounts[id]; opened || rec.Type == (eventschemas.AccountOpened{}).EventType() { // as in the read model
+					head, err := leaf(id, rec)
+					if err != nil {
+						return "", err
+					}
+					accounts[id] = *head
 				}
-				accounts[id] = *head
 				continue
 			}
 			if err := h.apply(rec); err != nil {

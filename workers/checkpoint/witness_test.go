@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/mod/sumdb/note"
 
 	"letterhead/domain/proof"
@@ -22,6 +25,7 @@ import (
 	"letterhead/internal/testcert"
 	"letterhead/internal/testmust"
 	"letterhead/internal/testnet"
+	"letterhead/internal/testwait"
 	"letterhead/workers/checkpoint"
 )
 
@@ -304,5 +308,41 @@ func TestCompare_NoWitnessOfTheLedger_SaysWhatToDo(t *testing.T) {
 	witness, _ := w.witness(file(foreign.notes()[0]), nil)
 	if _, err := witness.Compare(t.Context(), w.log, foreign.keys()); !errors.Is(err, checkpoint.ErrWitness) || !strings.Contains(err.Error(), "other.example.com/ledger") {
 		t.Errorf("a witness of another ledger, with its key: %v, want ErrWitness that names it", err)
+	}
+}
+
+// failing returns the metric of a witness; -1 if there is none.
+func failing(t *testing.T, metrics *prometheus.Registry) float64 {
+	t.Helper()
+	for _, family := range testmust.Get(metrics.Gather())(t) {
+		if family.GetName() == "letterhead_witness_failed" && len(family.GetMetric()) == 1 {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return -1
+}
+
+func TestRegular_WitnessFails_IsMeasuredAndTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.open(november, first)
+	folder := filepath.Join(t.TempDir(), "disk")
+	witness, _ := w.witness(filepath.Join(folder, "witness.txt"), nil)
+	w.maker.Witnesses = []*checkpoint.Witness{witness}
+	metrics := prometheus.NewRegistry()
+	r := &checkpoint.Regular{Maker: *w.maker, Look: time.Millisecond, Logger: slog.New(slog.DiscardHandler), Registerer: metrics}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return failing(t, metrics) == 1 }); !ok {
+		t.Fatalf("the metric of a witness without its folder is %v, want 1", failing(t, metrics))
+	}
+	testmust.Succeed(t, os.Mkdir(folder, 0o755))
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return failing(t, metrics) == 0 }); !ok {
+		t.Fatalf("the metric of a witness with its folder is %v, want 0", failing(t, metrics))
+	}
+	stop()
+	testmust.Succeed(t, testwait.Receive(t, ended, "the end of Run"))
+	if got := content(t, witness.Name); got != strings.Join(w.notes(), "") || got == "" {
+		t.Errorf("the file has %q, want the checkpoint", got)
 	}
 }

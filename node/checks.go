@@ -106,6 +106,11 @@ func (n *Node) Checks() []Check {
 		}},
 		listener,
 	}
+	for _, w := range n.Operations.Checkpoints.Witnesses {
+		checks = append(checks, Check{"witness", func(ctx context.Context) (string, error) {
+			return w.Name + " has every checkpoint", w.State(ctx, n.Operations.Checkpoints.Proofs(nil))
+		}})
+	}
 	if n.Config.StripeKey != "" {
 		checks = append(checks, Check{"stripe", n.Operations.Billing.CheckEndpoint})
 	}

@@ -17,9 +17,11 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/repeats"
 	"letterhead/internal/runs"
+	"letterhead/internal/safehttp"
 	"letterhead/internal/stripeapi"
 	"letterhead/operations"
 	"letterhead/readapi"
+	"letterhead/workers/checkpoint"
 )
 
 // serveAdmin serves the admin API at its address, if it has one. The server may be closed in any case. If the default
@@ -142,9 +144,21 @@ func (n *Node) openOperations(ctx context.Context) error {
 		return err
 	}
 	n.life.closing(kept.Close)
+	client, err := safehttp.New(safehttp.Config{UserAgent: "Letterhead-Witness/1.0 (+" + n.Config.BaseURL + ")",
+		Denied: n.Config.CrawlDeny})
+	if err != nil {
+		return err
+	}
+	n.life.closing(func() error { client.Close(); return nil })
 	checkpoints := &operations.Checkpoints{
+		Witness: func(name string) *checkpoint.Witness {
+			return checkpoint.NewWitness(name, client, n.Stores.Positions, n.logger)
+		},
 		Reads: reads, Log: n.Stores.Log, Accounts: n.Models.Accounts, Kept: kept,
 		Keys: &operations.LedgerKeys{Config: n.Config}, Format: n.Runner.Format, Now: n.Now, Logger: n.logger,
+	}
+	for _, name := range n.Config.Witnesses {
+		checkpoints.Witnesses = append(checkpoints.Witnesses, checkpoints.Witness(name))
 	}
 	audits := &operations.Audits{Ledger: checkpoints.Proofs(nil), Reads: reads, Log: n.Stores.Log, Model: n.Models.Accounts,
 		Snapshots: n.Stores.snapshots, VerifyLog: n.Stores.log.Verify, Reading: n.reading}

@@ -60,7 +60,7 @@ type Audit struct {
 }
 
 // Audit folds the streams of all accounts, or of one, from their first events and compares the results with
-// snapshots and read model. All are also compared with the last checkpoint. It returns account.ErrNotFound if there is no
+// snapshots and read model, and with the last checkpoint. It returns account.ErrNotFound if there is no
 // such account.
 func (o *Audits) Audit(ctx context.Context, accountID string, show func(backup.Progress)) (Audit, error) {
 	v := &ledgerAudit{Audits: o, show: show}
@@ -127,8 +127,21 @@ func (v *ledgerAudit) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	v.signed = "the account is not among those that the last checkpoint keeps"
+	_, changed := v.Ledger.Compare(ctx, false, func(was proof.Account) bool {
+		if was.ID == id {
+			v.signed = fmt.Sprintf("the account is as it was signed, up to revision %d", was.Revision)
+		}
+		return was.ID != id
+	})
+	if changed != nil && !errors.Is(changed, ErrLogChanged) {
+		return changed
+	}
 	_, rowErr := v.Model.Get(ctx, id)
-	if len(first) == 0 && errors.Is(rowErr, accounts.ErrNotFound) {
+	switch {
+	case changed != nil:
+		v.complain(fmt.Errorf("what was signed: %w", changed))
+	case len(first) == 0 && errors.Is(rowErr, accounts.ErrNotFound):
 		return account.ErrNotFound
 	}
 	if err := v.begin(ctx); err != nil {

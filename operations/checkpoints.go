@@ -60,10 +60,13 @@ type Checkpoints struct {
 	Log      eventlog.Log
 	Accounts *accounts.Model
 	Kept     *assets.Store // keeps the last checkpoints outside the log
-	Keys     *LedgerKeys
-	Format   func() int // in which events are written
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Witness returns a witness with a name, and Witnesses are those of the setting.
+	Witness   func(name string) *checkpoint.Witness
+	Witnesses []*checkpoint.Witness
+	Keys      *LedgerKeys
+	Format    func() int // in which events are written
+	Now       func() time.Time
+	Logger    *slog.Logger
 
 	tree   checkpoint.Tree // of the last checkpoint that was proved
 	proofs atomic.Int32    // that are being made
@@ -72,7 +75,7 @@ type Checkpoints struct {
 // Proofs returns what makes proofs of the ledger. progress, which may be nil, is called with the number of accounts
 // read.
 func (o *Checkpoints) Proofs(progress func(accounts uint64)) *checkpoint.Ledger {
-	return &checkpoint.Ledger{Log: o.Log, Accounts: o.Accounts, Progress: progress, Keeper: o.Kept,
+	return &checkpoint.Ledger{Log: o.Log, Accounts: o.Accounts, Progress: progress, Keeper: o.Kept, Witnesses: o.Witnesses,
 		Keys:     func() (note.Verifiers, error) { return LedgerVerifiers(o.Keys.Config) },
 		CaughtUp: func(ctx context.Context) error { return o.Reads.FoldedTo(ctx, accounts.Name) }}
 }
@@ -109,6 +112,11 @@ func (o *Checkpoints) Make(ctx context.Context, by commands.Request, since time.
 		made, err = maker.Make(ctx)
 	} else {
 		made, err = maker.Ensure(ctx, since)
+	}
+	if cfg := o.Keys.Config; made != nil && (!cfg.Shared() || cfg.Has(config.RoleSweeper)) { // others must not connect to the internet
+		for _, w := range o.Witnesses {
+			w.Write(ctx, &maker.Ledger)
+		}
 	}
 	switch {
 	case errors.Is(err, checkpoint.ErrBusy):

@@ -68,7 +68,7 @@ func rewrite(t *testing.T, folder string, checkpoints bool) (accountID string) {
 	return strings.TrimPrefix(stream, account.StreamPrefix)
 }
 
-// replay writes the event store anew, with the events that change keeps and may change, computes the hashes of all chains
+// replay rewrites the event store, with the events that change keeps and may change, computes the hashes of all chains
 // again, and deletes everything else in which the log is remembered.
 func replay(t *testing.T, folder string, change func(*eventlog.Recorded, *eventlog.Proposed) bool) {
 	t.Helper()
@@ -142,5 +142,51 @@ func TestInsider_RewritesAGrant_IsRefusedAtEachStep(t *testing.T) {
 			output(t, folder, "ledger", "checkpoint")
 			output(t, folder, "ledger", "verify")
 		})
+	}
+}
+
+// An insider replaces the log, its checkpoints and what is kept beside it, and has the key: the witness differs.
+func TestInsider_RewritesEverything_TheWitnessDiffers(t *testing.T) {
+	witness := filepath.Join(t.TempDir(), "witness.txt")
+	t.Setenv("LETTERHEAD_WITNESSES", witness)
+	folder := signedFolder(t)
+	if text := testmust.Get(os.ReadFile(witness))(t); strings.Count(string(text), "/ledger\n") != 2 {
+		t.Fatalf("the witness has %q, want two checkpoints", text)
+	}
+	if text := output(t, folder, "doctor"); !strings.Contains(text, witness+" has every checkpoint") {
+		t.Errorf("doctor: %s", text)
+	}
+	if text := output(t, folder, "ledger", "verify", "--against", witness); !strings.Contains(text, "the log has the 2 checkpoint(s)") {
+		t.Errorf("ledger verify --against: %s", text)
+	}
+	id := rewrite(t, folder, false)
+	ends(t, []string{"ledger", "verify", "--account", id, "--data", folder}, exitLoss, "account "+id, "")
+	testmust.Succeed(t, os.RemoveAll(filepath.Join(folder, "checkpoints")))
+	for _, args := range []string{"ledger checkpoint", "ledger verify", "books close 2026-04"} {
+		ends(t, append(strings.Fields(args), "--data", folder), exitLoss, "checkpoint 2 is the first that a witness keeps", "may have been carried out")
+	}
+	if code, stdout, _ := commandLine(t.Context(), "doctor", "--data", folder); code == exitOK || !strings.Contains(stdout, "which needs another witness") {
+		t.Errorf("doctor ended with %d: %s", code, stdout)
+	}
+	before := testmust.Get(os.ReadFile(witness))(t)
+	output(t, folder, "ledger", "checkpoint", "--accept-changes", "a test")
+	ends(t, []string{"ledger", "checkpoint", "--data", folder}, exitLoss, "which needs another witness", "")
+	if after := testmust.Get(os.ReadFile(witness))(t); string(after) != string(before) {
+		t.Errorf("the witness has %q, want it unchanged", after)
+	}
+	t.Setenv("LETTERHEAD_WITNESSES", "none") // the insider's own settings
+	output(t, folder, "ledger", "checkpoint")
+	ends(t, []string{"ledger", "verify", "--against", witness, "--data", folder}, exitLoss, "checkpoint 1 is the first that a witness keeps", "")
+	ends(t, []string{"ledger", "verify", "--against", filepath.Join(folder, "events.db"), "--data", folder}, exitFailure, "name another file", "")
+	ends(t, []string{"ledger", "verify", "--against", witness, "--account", id, "--data", folder}, exitUsage, "leave out --account", "")
+}
+
+func TestLedgerVerify_Account_IsComparedWithWhatWasSigned(t *testing.T) {
+	folder := signedFolder(t)
+	id := rewrite(t, folder, true)
+	ends(t, []string{"ledger", "verify", "--account", id, "--data", folder}, exitLoss, "account "+id, "")
+	output(t, folder, "ledger", "checkpoint", "--accept-changes", "an import was repaired")
+	if text := output(t, folder, "ledger", "verify", "--account", id); !strings.Contains(text, "the account is as it was signed, up to revision") {
+		t.Errorf("ledger verify --account: %s", text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/mod/sumdb/note"
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
@@ -94,8 +95,20 @@ func ledgerShow(e *environment) *cobra.Command {
 func ledgerVerify(e *environment) *cobra.Command {
 	c := command("verify", "Fold one account, or all, from the first event and compare")
 	accountID := c.Flags().String("account", "", "account id (default: all accounts)")
+	against := c.Flags().String("against", "", "file or https URL of a witness: also compare the log with each checkpoint that it keeps")
+	given := c.Flags().StringArray("key", nil, "with --against: public key, or a file with them; may be given several times")
 	asJSON := jsonFlag(c)
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, c *cobra.Command, _ []string) (err error) {
+		var keys note.Verifiers
+		switch {
+		case *against == "":
+		case *accountID != "":
+			return usageError{errors.New("--against compares all accounts; leave out --account")}
+		default:
+			if keys, err = e.publicKeys(*given); err != nil {
+				return err
+			}
+		}
 		if n.Reading() && !n.Served() {
 			if err := e.warnBehind(ctx, n); err != nil {
 				return err
@@ -111,22 +124,32 @@ func ledgerVerify(e *environment) *cobra.Command {
 			return explainAccount(*accountID, err)
 		}
 		findings := audit.Findings
+		witnessed := ""
+		if *against != "" {
+			w := n.Operations.Checkpoints.Witness(*against)
+			if witnessed, err = w.Compare(ctx, n.Stores.Log, keys); err != nil {
+				findings = append(findings, fmt.Errorf("witness %s: %w", *against, err))
+			}
+		}
 		if *asJSON {
 			texts := make([]string, len(findings))
 			for i, f := range findings {
 				texts[i] = f.Error()
 			}
 			err = printJSON(e.stdout, map[string]any{"accounts": audit.Accounts, "events": audit.Events,
-				"broken": audit.Broken, "findings": texts, "signed": audit.Signed})
+				"broken": audit.Broken, "findings": texts, "signed": audit.Signed, "against": witnessed})
 		} else if audit.Broken == 0 {
 			_, err = fmt.Fprintf(e.stdout,
 				"every chain holds, every snapshot and every balance agrees: %d account(s), %d events\n",
 				audit.Accounts, audit.Events)
-			if *accountID == "" && err == nil {
+			if witnessed != "" {
+				audit.Signed += "\n" + witnessed
+			}
+			if err == nil {
 				err = e.printf("%s\n", audit.Signed)
 			}
 		}
-		if omitted := audit.Broken - len(findings); omitted > 0 {
+		if omitted := audit.Broken - len(audit.Findings); omitted > 0 {
 			findings = append(findings, fmt.Errorf("and %d more", omitted))
 		}
 		return errors.Join(append(findings, err)...)

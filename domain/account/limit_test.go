@@ -144,7 +144,7 @@ func TestKeyLimit_ByDayAndMonth_BeginAgainInUTC(t *testing.T) {
 	}
 }
 
-// Open holds count, their captures count once, and what is released is free again.
+// An open hold counts against the limit, its capture does not count again, and a release frees its credits.
 func TestKeyLimit_Holds_CountWhileOpen(t *testing.T) {
 	capture := func(hold string) command { return charging(Charge{RequestID: "r-" + hold, HoldID: hold, KeyID: "k1"}) }
 	given(t, opened, granted(50), keyIssued, limitSet(2, "total")).

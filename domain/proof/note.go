@@ -69,6 +69,22 @@ func ParseNote(text string) (*Note, error) {
 	return &Note{Origin: origin, Size: size, Root: Hash(root), Text: text}, nil
 }
 
+// ParseNotes parses signed checkpoints that follow one another, and does not check their signatures. The rest is what
+// follows the last one that has all of its lines. Errors: ErrNote.
+func ParseNotes(text string) (notes []*Note, rest string, err error) {
+	for first := 1; ; first += noteLines {
+		lines := strings.SplitAfterN(text, "\n", noteLines+1)
+		if len(lines) <= noteLines {
+			return notes, text, nil
+		}
+		n, err := ParseNote(strings.Join(lines[:noteLines], ""))
+		if err != nil {
+			return nil, "", fmt.Errorf("line %d: %w", first, err)
+		}
+		notes, text = append(notes, n), lines[noteLines]
+	}
+}
+
 // Open parses a signed checkpoint and checks its signature. Errors: ErrNote, ErrUnknownKey, ErrSignature.
 func Open(text string, keys note.Verifiers) (*Note, error) {
 	n, err := ParseNote(text)

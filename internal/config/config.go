@@ -56,7 +56,8 @@ type Config struct {
 	StripeURL     string
 	BillingFile   string // plans and packs; "" = none
 
-	LedgerKey string // private key that signs checkpoints of the ledger; "" = one in the data folder
+	Witnesses []string // files and https URLs that get each checkpoint of the ledger
+	LedgerKey string   // private key that signs checkpoints of the ledger; "" = one in the data folder
 
 	NoticesKey webhook.Key   // signs webhooks of notices; zero = one in the data folder
 	SMTP       email.Server  // zero = no e-mail
@@ -215,6 +216,7 @@ func Settings() []Setting {
 			c.LedgerKey = v
 			return nil
 		}},
+		{"LETTERHEAD_WITNESSES", "none", "", "comma-separated witnesses that get each checkpoint of the ledger: files on another disk, as absolute paths, and https URLs (docs/proofs.md)", witnesses},
 		{
 			"LETTERHEAD_STRIPE_WEBHOOK_SECRET", "", "no webhooks",
 			"signing secret of Stripe's webhook endpoint; during a rotation several, separated by commas",

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -247,6 +248,19 @@ func TestCheckServe_SharedLog_NeedsBaseURL(t *testing.T) {
 	}
 	if c, err = Load(env(distributed...), nil); err != nil || c.CheckServe() != nil {
 		t.Errorf("a node: %v, %v", err, c.CheckServe())
+	}
+}
+
+func TestLoad_Witnesses_AreFilesAndHTTPSAddresses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "checkpoints.txt")
+	c := testmust.Get(Load(env("LETTERHEAD_WITNESSES", file+",https://witness.example.net/brands"), nil))(t)
+	if want := []string{file, "https://witness.example.net/brands"}; !slices.Equal(c.Witnesses, want) {
+		t.Errorf("witnesses %q, want %q", c.Witnesses, want)
+	}
+	for _, wrong := range []string{"checkpoints.txt", "http://witness.example.net/", "https://10.0.0.1/", "https://witness.example.net/?key=secret", file + ",", strings.Repeat(file+",", 8) + file} {
+		if _, err := Load(env("LETTERHEAD_WITNESSES", wrong), nil); err == nil || !strings.Contains(err.Error(), "want absolute paths, and https URLs") {
+			t.Errorf("LETTERHEAD_WITNESSES=%s: %v, want an error that says what it takes", wrong, err)
+		}
 	}
 }
 

@@ -6,10 +6,13 @@ import (
 	"net/mail"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"letterhead/internal/safehttp"
 )
 
 // none is the default of settings without a value; see Load.
@@ -149,6 +152,24 @@ func byteCount(v string) (int64, error) {
 		return 0, fmt.Errorf("%q is not a number of bytes of at least %d", v, minBytes)
 	}
 	return n, nil
+}
+
+// maxWitnesses limits the witnesses of checkpoints.
+const maxWitnesses = 8
+
+// witnesses sets the witnesses of checkpoints. A query, which may be secret, would get into logs.
+func witnesses(c *Config, v string) error {
+	if v == "none" {
+		return nil
+	}
+	c.Witnesses = strings.Split(v, ",")
+	for _, name := range c.Witnesses {
+		u, err := safehttp.CheckURL(name)
+		if len(c.Witnesses) > maxWitnesses || !filepath.IsAbs(name) && (err != nil || u.Scheme != "https" || u.RawQuery != "") {
+			return fmt.Errorf("%q: want absolute paths, and https URLs without a query, at most %d", name, maxWitnesses)
+		}
+	}
+	return nil
 }
 
 // parseNetwork parses a network, or an IP address, which is a network of one.

@@ -22,6 +22,7 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/sqlstore"
 	"letterhead/internal/testmust"
 	"letterhead/projections/accounts"
 	"letterhead/projections/engine"
@@ -41,6 +42,7 @@ var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 type world struct {
 	*testing.T
 	log     *sqlite.Log
+	store   *sqlstore.Store
 	heads   map[string]eventschemas.Hash
 	next    map[string]uint64
 	private string
@@ -50,7 +52,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	e := projectionstest.Open(t)
-	w := &world{T: t, log: e.Log, heads: map[string]eventschemas.Hash{}, next: map[string]uint64{}, now: november.AddDate(0, 0, 20)}
+	w := &world{T: t, log: e.Log, store: e.Store, heads: map[string]eventschemas.Hash{}, next: map[string]uint64{}, now: november.AddDate(0, 0, 20)}
 	var err error
 	if w.private, err = proof.NewKey(origin); err != nil {
 		t.Fatal(err)

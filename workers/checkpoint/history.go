@@ -144,6 +144,8 @@ type Ledger struct {
 	// Progress, if it is not nil, is called with the number of accounts read so far.
 	Progress func(accounts uint64)
 	Keeper   Keeper
+	// Witnesses must not have another history when a checkpoint is signed.
+	Witnesses []*Witness
 	// Tree, if it is not nil, keeps the tree of the last checkpoint that was proved.
 	Tree *Tree
 	// Keys returns the public keys that this machine knows.

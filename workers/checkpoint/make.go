@@ -184,7 +184,7 @@ func (m *Maker) keep(ctx context.Context, kept *proof.Kept, files uint64) error 
 
 // keepAgain keeps the last checkpoint of the log if it is not kept, after the log was compared with what was signed.
 func (m *Maker) keepAgain(ctx context.Context, last *Made) error {
-	if kept, err := m.kept(ctx, last.Note.Size, keptHead, ""); err == nil && kept.Note.Text == last.Note.Text {
+	if _, err := m.kept(ctx, last.Note.Size, 0, last.Note.Text); err == nil {
 		return nil
 	}
 	err := m.CaughtUp(ctx)
@@ -239,10 +239,12 @@ func (r *Regular) Run(ctx context.Context) error {
 	current.Set(float64(r.Now().Unix()))
 	changed := telemetry.Gauge("letterhead_checkpoint_changed",
 		"1 if the last attempt to make a checkpoint found that the log has changed after it was signed.")
-	if err := telemetry.Register(r.Registerer, current, changed); err != nil {
+	failed := telemetry.Gauges("letterhead_witness_failed",
+		"1 if the last attempt to give a witness the checkpoints of the ledger failed.", "witness")
+	if err := telemetry.Register(r.Registerer, current, changed, failed); err != nil {
 		return fmt.Errorf("register the metrics of checkpoints: %w", err)
 	}
-	defer telemetry.Unregister(r.Registerer, current, changed)
+	defer telemetry.Unregister(r.Registerer, current, changed, failed)
 	look := cmp.Or(r.Look, DefaultLook)
 	for pause := look; ; {
 		made, err := r.makeDue(ctx)
@@ -266,6 +268,13 @@ func (r *Regular) Run(ctx context.Context) error {
 			if made != nil {
 				r.Logger.Info("made a checkpoint of the ledger", "size", made.Note.Size, "accounts", made.Accounts)
 			}
+		}
+		for _, w := range r.Witnesses {
+			value := 1.0
+			if w.Write(ctx, &r.Ledger) {
+				value = 0
+			}
+			failed.WithLabelValues(w.Name).Set(value)
 		}
 		if delay.For(ctx, pause) != nil {
 			return nil

@@ -121,15 +121,13 @@ func (l *Ledger) tree(ctx context.Context, id string) (*history, []proof.Hash, e
 	if err != nil || s.Note == nil {
 		return nil, nil, cmp.Or(err, ErrNone)
 	}
-	if i, found := slices.BinarySearchFunc(s.Leaves, proof.Account{ID: id}, byID); found {
-		err = l.compare(ctx, s.Leaves[i], s.Note.Size)
-	}
-	if err = cmp.Or(err, s.fork); err != nil {
+	root, hashes := s.root, s.Hashes
+	s.root = nil // it is compared below
+	if err := s.compare(ctx, l, func(a proof.Account) bool { return a.ID != id }); err != nil {
 		return nil, nil, err
 	}
-	hashes := s.Hashes
-	if s.root != nil {
-		if _, hashes, err = l.leaves(ctx, s.root); err != nil {
+	if root != nil {
+		if _, hashes, err = l.leaves(ctx, root); err != nil {
 			return nil, nil, err
 		}
 	}

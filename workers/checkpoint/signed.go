@@ -22,6 +22,8 @@ const (
 	keptFiles = 3
 	// keptHead is the number of bytes that are read of each to find the last one.
 	keptHead = 64 << 10
+	// maxNamed limits the changed accounts that an error names.
+	maxNamed = 100
 	// quickTime limits a quick comparison.
 	quickTime = 10 * time.Second
 )
@@ -29,7 +31,7 @@ const (
 var (
 	// ErrChanged: the log is not the one that was signed. Nothing is signed until an operator accepts it.
 	ErrChanged = errors.New("the log has changed after it was signed")
-	// ErrLacks: the read model of accounts lacks accounts that were signed, and that the log has. Nobody can accept that.
+	// ErrLacks: the read model of accounts lacks accounts that were signed, and that the log has. An operator cannot accept it.
 	ErrLacks = errors.New("the read model of accounts lacks accounts that were signed; see `letterhead projections list`")
 )
 
@@ -65,6 +67,14 @@ func (l *Ledger) signed(ctx context.Context) (*signed, error) {
 	if kept != nil {
 		s.Kept = *kept
 		s.fork = cmp.Or(s.fork, s.differs(kept))
+	}
+	for _, w := range l.Witnesses {
+		if err := w.State(ctx, l); errors.Is(err, ErrChanged) {
+			s.fork = cmp.Or(s.fork, err)
+		}
+	}
+	if s.Note == nil && s.fork != nil { // only a witness remembers what was signed
+		s.Note = &proof.Note{}
 	}
 	switch {
 	case s.Leaves != nil && s.Note.Size == uint64(len(s.leaves)):
@@ -173,14 +183,28 @@ func (l *Ledger) Compare(ctx context.Context, root bool, seen func(proof.Account
 
 // compare compares the log with what was signed, except the accounts that were seen.
 func (s *signed) compare(ctx context.Context, l *Ledger, seen func(proof.Account) bool) error {
+	changed := make([]bool, len(s.Leaves))
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
-	for _, leaf := range s.Leaves {
+	for i, leaf := range s.Leaves {
 		if seen == nil || !seen(leaf) {
-			group.Go(func() error { return l.compare(inner, leaf, s.Note.Size) })
+			group.Go(func() (err error) {
+				changed[i], err = l.changed(inner, leaf)
+				return err
+			})
 		}
 	}
-	err := group.Wait()
+	err, n, named := group.Wait(), 0, ""
+	for i, leaf := range s.Leaves {
+		if changed[i] {
+			if n++; n <= maxNamed {
+				named += fmt.Sprintf(", account %s up to revision %d", leaf.ID, leaf.Revision)
+			}
+		}
+	}
+	if n > 0 { // even if others could not be read
+		err = fmt.Errorf("%w: %d account(s) have another chain than in checkpoint %d%s", ErrChanged, n, s.Note.Size, named)
+	}
 	switch {
 	case s.fork != nil && errors.Is(err, ErrChanged):
 		return fmt.Errorf("%w; %w", err, s.fork)
@@ -196,19 +220,14 @@ func (s *signed) compare(ctx context.Context, l *Ledger, seen func(proof.Account
 
 func byID(a, b proof.Account) int { return cmp.Compare(a.ID, b.ID) }
 
-// compare compares the chain of an account with its leaf in a checkpoint.
-func (l *Ledger) compare(ctx context.Context, signed proof.Account, size uint64) error {
+// changed reports whether an account has not the chain that is in its leaf.
+func (l *Ledger) changed(ctx context.Context, signed proof.Account) (bool, error) {
 	rec, err := l.event(ctx, signed.ID, signed.Revision)
-	if err != nil {
-		return err
+	if err != nil || rec == nil {
+		return err == nil, err
 	}
-	if rec != nil {
-		if is, err := leaf(signed.ID, rec); err == nil && *is == signed {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: account %s has not the chain up to revision %d that is in checkpoint %d", ErrChanged,
-		signed.ID, signed.Revision, size)
+	is, err := leaf(signed.ID, rec)
+	return err != nil || *is != signed, nil
 }
 
 // accept records that an operator accepts an ErrChanged, unless there are fewer leaves than accounts before the position.

@@ -353,6 +353,42 @@ func TestEnsure_LastCheckpointIsNotKept_KeepsItAgain(t *testing.T) {
 	}
 }
 
+// A file that is damaged after its beginning, which has the checkpoint, is of no use.
+func TestEnsure_KeptAccountsAreDamaged_KeepsThemAgain(t *testing.T) {
+	w := newWorld(t)
+	for i := range 20 {
+		w.open(november, fmt.Sprintf("%08d-6f0e-4c35-9a55-1d1c2d3e4f51", i))
+	}
+	w.make()
+	file := testmust.Get(w.maker.Keeper.Kept(t.Context(), "1.gz", 0))(t)
+	testmust.Succeed(t, w.maker.Keeper.Keep(t.Context(), "1.gz", file[:len(file)-20]))
+	testmust.Succeed(t, testmust.Err(w.maker.Ensure(t.Context(), time.Time{})))
+	if text := testmust.Get(w.maker.Compare(t.Context(), true, nil))(t); !strings.Contains(text, "20 account(s) are as they were signed in checkpoint 1") {
+		t.Errorf("comparison: %q", text)
+	}
+}
+
+func TestCompare_ManyAccountsChanged_NamesThem(t *testing.T) {
+	w, other := newWorld(t), newWorld(t)
+	const accounts = 102
+	for i := range accounts {
+		id := fmt.Sprintf("%08d-6f0e-4c35-9a55-1d1c2d3e4f51", i)
+		w.open(november, id)
+		other.open(november.AddDate(0, 0, 1), id)
+	}
+	w.make()
+	copyStream(t, w.log, other.log, eventschemas.CheckpointsStream)
+	other.private, other.maker.Keeper = w.private, w.maker.Keeper
+	testmust.Succeed(t, other.maker.CaughtUp(t.Context()))
+	_, err := other.maker.Compare(t.Context(), true, nil)
+	if !errors.Is(err, checkpoint.ErrChanged) {
+		t.Fatalf("comparison: %v, want ErrChanged", err)
+	}
+	if n := strings.Count(err.Error(), "account 00000"); n != 100 || !strings.Contains(err.Error(), "102 account(s)") || strings.Index(err.Error(), "00000000-") > strings.Index(err.Error(), "00000099-") {
+		t.Errorf("the error names %d accounts: %v; want the first 100 of 102, in order", n, err)
+	}
+}
+
 // silent never answers.
 type silent struct{ checkpoint.Keeper }
 

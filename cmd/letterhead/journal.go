@@ -39,7 +39,7 @@ func journalExport(e *environment) *cobra.Command {
 			return misuse("--format is %s, not %q", joinFormats(), *format)
 		}
 		if o.Summary != "" && o.Summary != journal.ByDay && o.Summary != journal.ByMonth {
-			return usageError{fmt.Errorf("--summary is %s or %s, not %q", journal.ByDay, journal.ByMonth, o.Summary)}
+			return misuse("--summary is %s or %s, not %q", journal.ByDay, journal.ByMonth, o.Summary)
 		}
 		var err error
 		if o.From, o.Until, err = rangeOf(*from, "--to", *to); err != nil {

@@ -103,7 +103,7 @@ func ledgerVerify(e *environment) *cobra.Command {
 		switch {
 		case *against == "":
 		case *accountID != "":
-			return usageError{errors.New("--against compares all accounts; leave out --account")}
+			return misuse("--against compares all accounts; leave out --account")
 		default:
 			if keys, err = e.publicKeys(*given); err != nil {
 				return err

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"cmp"
-
 	"slices"
 	"time"
 
@@ -72,12 +71,17 @@ func (x *exchange) getUsage() error {
 	})
 }
 
-// reportFlows answers with the report of a name, which rows derives from sums.
+// reportFlows answers with the report of a name, which rows derives from sums. The sums of whole months are kept.
 func (x *exchange) reportFlows(name string, rows func(by string, f *books.Flows, now time.Time) []reportRow) error {
 	q := x.query("by", "from", "to", "limit", "cursor")
 	by := cmp.Or(q.oneOf("by", books.Groups()...), books.ByMonth)
 	from, until := q.period()
-	return x.report(q, name+" by "+by, func() ([]reportRow, error) {
+	kept := by != books.ByAccount && books.IsWhole(from) && books.IsWhole(until)
+	return x.report(q, name+" by "+by, kept, func() ([]reportRow, error) {
+		if kept {
+			totals, err := x.api.Operations.Books.Sums.Totals(x.ctx)
+			return rows(by, totals.Flows(by, from, until), x.api.Now()), err
+		}
 		flows := books.NewFlows(by, from, until)
 		if _, err := x.api.Operations.Books.Fold(x.ctx, until, flows.Add); err != nil {
 			return nil, err
@@ -86,10 +90,15 @@ func (x *exchange) reportFlows(name string, rows func(by string, f *books.Flows,
 	})
 }
 
+func (x *exchange) getOverview() error {
+	rows, complete, err := x.api.Operations.Books.Overview(x.ctx)
+	return x.reply(map[string]any{"rows": append([]operations.MonthTotals{}, rows...), "complete": complete}, err)
+}
+
 func (x *exchange) getDeferred() error {
 	q := x.query("at", "limit", "cursor")
 	until, provisional := q.reportEnd(x.api.Now())
-	return x.report(q, "deferred", func() (rows []reportRow, err error) {
+	return x.report(q, "deferred", false, func() (rows []reportRow, err error) {
 		ledger, err := x.api.Operations.Books.Fold(x.ctx, until,
 			func(time.Time, *books.Holder, string, books.Movement) {})
 		if err != nil {
@@ -109,7 +118,7 @@ func (x *exchange) getBreakage() error {
 	if q.err == nil && before.IsZero() {
 		return invalid("The parameter closed_before is needed: a time such as 2026-11-01.")
 	}
-	return x.report(q, "breakage", func() (rows []reportRow, err error) {
+	return x.report(q, "breakage", false, func() (rows []reportRow, err error) {
 		all, err := x.api.Operations.Books.Breakage(x.ctx, before)
 		if err != nil {
 			return nil, err
@@ -121,8 +130,9 @@ func (x *exchange) getBreakage() error {
 	})
 }
 
-// report answers with the rows of a report that follow the page before. It folds the whole log, so few run at a time.
-func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, error)) error {
+// report answers with the rows of a report that follow the page before. Unless its sums are kept, it folds the whole
+// log, so few run at a time.
+func (x *exchange) report(q *parameters, name string, kept bool, fold func() ([]reportRow, error)) error {
 	limit, last := q.limitOf(maxReportRows, maxReportRows), after[reportRow](q)
 	if q.err != nil {
 		return q.err
@@ -130,11 +140,13 @@ func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, 
 	if last != nil && last.Report != name {
 		return invalid("The cursor belongs to another report. Send the same path and the same by as before.")
 	}
-	end, err := x.startReport()
-	if err != nil {
-		return err
+	if !kept {
+		end, err := x.startReport()
+		if err != nil {
+			return err
+		}
+		defer end()
 	}
-	defer end()
 	rows, err := fold()
 	if err != nil {
 		return err

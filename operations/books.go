@@ -53,6 +53,7 @@ type Books struct {
 	Ledger   *ledger.Model
 	Accounts *accounts.Model
 	Audits   *Audits
+	Sums     *Sums
 	Format   func() int // in which events are written
 	Now      func() time.Time
 }

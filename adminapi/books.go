@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/operations"
 )
@@ -54,8 +55,16 @@ type reportRow struct {
 }
 
 func (x *exchange) getRevenue() error {
-	return x.reportFlows("revenue", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
+	q := x.query("by", "currency", "from", "to", "limit", "cursor")
+	currency := q.text("currency")
+	if q.err == nil && currency != "" && !account.IsCurrency(currency) {
+		return invalid("The parameter currency must be an ISO 4217 code, such as EUR.")
+	}
+	return x.reportFlows("revenue", q, func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, r := range f.Revenue(now) {
+			if currency != "" && r.Currency != currency {
+				continue
+			}
 			rows = append(rows, reportRow{FlowKey: r.FlowKey, object: revenueObject(by, &r)})
 		}
 		return rows
@@ -63,7 +72,8 @@ func (x *exchange) getRevenue() error {
 }
 
 func (x *exchange) getUsage() error {
-	return x.reportFlows("usage", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
+	q := x.query("by", "from", "to", "limit", "cursor")
+	return x.reportFlows("usage", q, func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, u := range f.Usage(now) {
 			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Group}, object: usageObject(by, &u)})
 		}
@@ -71,22 +81,14 @@ func (x *exchange) getUsage() error {
 	})
 }
 
-// reportFlows answers with the report of a name, which rows derives from sums. The sums of whole months are kept.
-func (x *exchange) reportFlows(name string, rows func(by string, f *books.Flows, now time.Time) []reportRow) error {
-	q := x.query("by", "from", "to", "limit", "cursor")
+// reportFlows answers with the report of a name, which rows derives from sums.
+func (x *exchange) reportFlows(name string, q *parameters,
+	rows func(by string, f *books.Flows, now time.Time) []reportRow) error {
 	by := cmp.Or(q.oneOf("by", books.Groups()...), books.ByMonth)
 	from, until := q.period()
-	kept := by != books.ByAccount && books.IsWhole(from) && books.IsWhole(until)
-	return x.report(q, name+" by "+by, kept, func() ([]reportRow, error) {
-		if kept {
-			totals, err := x.api.Operations.Books.Sums.Totals(x.ctx)
-			return rows(by, totals.Flows(by, from, until), x.api.Now()), err
-		}
-		flows := books.NewFlows(by, from, until)
-		if _, err := x.api.Operations.Books.Fold(x.ctx, until, flows.Add); err != nil {
-			return nil, err
-		}
-		return rows(by, flows, x.api.Now()), nil
+	return x.report(q, name+" by "+by, func() ([]reportRow, error) {
+		flows, err := x.api.Operations.Books.Flows(x.ctx, by, from, until)
+		return rows(by, flows, x.api.Now()), err
 	})
 }
 
@@ -98,7 +100,7 @@ func (x *exchange) getOverview() error {
 func (x *exchange) getDeferred() error {
 	q := x.query("at", "limit", "cursor")
 	until, provisional := q.reportEnd(x.api.Now())
-	return x.report(q, "deferred", false, func() (rows []reportRow, err error) {
+	return x.report(q, "deferred", func() (rows []reportRow, err error) {
 		ledger, err := x.api.Operations.Books.Fold(x.ctx, until,
 			func(time.Time, *books.Holder, string, books.Movement) {})
 		if err != nil {
@@ -118,7 +120,7 @@ func (x *exchange) getBreakage() error {
 	if q.err == nil && before.IsZero() {
 		return invalid("The parameter closed_before is needed: a time such as 2026-11-01.")
 	}
-	return x.report(q, "breakage", false, func() (rows []reportRow, err error) {
+	return x.report(q, "breakage", func() (rows []reportRow, err error) {
 		all, err := x.api.Operations.Books.Breakage(x.ctx, before)
 		if err != nil {
 			return nil, err
@@ -130,9 +132,8 @@ func (x *exchange) getBreakage() error {
 	})
 }
 
-// report answers with the rows of a report that follow the page before. Unless its sums are kept, it folds the whole
-// log, so few run at a time.
-func (x *exchange) report(q *parameters, name string, kept bool, fold func() ([]reportRow, error)) error {
+// report answers with the rows of a report that follow the page before. It may fold the whole log, so few run at a time.
+func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, error)) error {
 	limit, last := q.limitOf(maxReportRows, maxReportRows), after[reportRow](q)
 	if q.err != nil {
 		return q.err
@@ -140,13 +141,11 @@ func (x *exchange) report(q *parameters, name string, kept bool, fold func() ([]
 	if last != nil && last.Report != name {
 		return invalid("The cursor belongs to another report. Send the same path and the same by as before.")
 	}
-	if !kept {
-		end, err := x.startReport()
-		if err != nil {
-			return err
-		}
-		defer end()
+	end, err := x.startReport()
+	if err != nil {
+		return err
 	}
+	defer end()
 	rows, err := fold()
 	if err != nil {
 		return err

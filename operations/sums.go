@@ -5,8 +5,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
@@ -15,104 +16,103 @@ import (
 )
 
 const (
-	// sumsKept is how long the sums of the books stay in memory after they were last read.
+	// sumsKept is how long the sums of the books stay in memory.
 	sumsKept = time.Hour
 	// overviewWithin limits how long an overview waits for the sums.
 	overviewWithin = 150 * time.Millisecond
 )
 
-// Sums are the movements of the books, which the requests of a process share. They are made when they are first read,
-// and only continued afterwards.
+// Sums are the movements of the books by month, plan and currency. The requests of a process share them: they are made
+// when they are first read, and afterwards only continued.
 type Sums struct {
 	Log eventlog.Log
 	// Background starts work that continues until the context ends.
 	Background func(work func(context.Context))
 
-	mu     sync.Mutex
-	kept   *journal.Sums // nil if there are none; of the goroutine of run while there is one
-	totals journal.Totals
-	run    *summing // nil if none runs
-	drop   *time.Timer
+	flight singleflight.Group // guards the rest
+	ledger *books.Ledger      // nil if there are none
+	summed
 }
 
-// summing is work that continues the sums.
-type summing struct {
-	done chan struct{}
-	err  error // once it is done
+// summed are sums up to a position of the log.
+type summed struct {
+	at   eventlog.Position
+	sums map[sumKey]books.Movement
 }
 
-// Totals returns the sums up to the head of the log, or later. If the context ends before, the work goes on for the
+type sumKey struct {
+	month          time.Time // its beginning
+	plan, currency string    // the plan at the time of the movements
+}
+
+// current returns the sums up to the head of the log, or later. If the context ends before, the work goes on for the
 // next call.
-func (o *Sums) Totals(ctx context.Context) (journal.Totals, error) {
+func (o *Sums) current(ctx context.Context) (map[sumKey]books.Movement, error) {
 	head, err := o.Log.Head(ctx)
 	if err != nil {
-		return journal.Totals{}, err
+		return nil, err
 	}
-	for { // at most twice: what ran before may end before the head
-		totals, run := o.upTo(head)
-		if run == nil {
-			return totals, nil
-		}
+	for { // again if work that had begun before ends before the head
 		select {
 		case <-ctx.Done():
-			return journal.Totals{}, ctx.Err()
-		case <-run.done:
-			if run.err != nil {
-				return journal.Totals{}, run.err
+			return nil, ctx.Err()
+		case done := <-o.flight.DoChan("", o.proceed):
+			if s, ok := done.Val.(summed); done.Err != nil || ok && s.at >= head {
+				return s.sums, done.Err
 			}
 		}
 	}
 }
 
-// upTo returns the sums if they reach a position, and otherwise the work that continues them.
-func (o *Sums) upTo(head eventlog.Position) (journal.Totals, *summing) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.drop == nil {
-		o.drop = time.AfterFunc(sumsKept, o.forget)
-	}
-	o.drop.Reset(sumsKept)
-	if o.totals.At >= head {
-		return o.totals, nil
-	}
-	if o.run == nil {
-		if o.kept == nil {
-			o.kept = &journal.Sums{}
-		}
-		run, sums := &summing{done: make(chan struct{})}, o.kept
-		o.run = run
-		o.Background(func(ctx context.Context) {
-			run.err = sums.Continue(ctx, o.Log)
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			if o.run = nil; run.err == nil {
-				o.totals = sums.Totals()
-			}
-			close(run.done)
+// proceed adds the events up to the head of the log, and returns a copy of the sums.
+func (o *Sums) proceed() (any, error) {
+	if o.ledger == nil {
+		o.ledger, o.summed = books.NewLedger(), summed{sums: map[sumKey]books.Movement{}}
+		time.AfterFunc(sumsKept, func() {
+			_, _, _ = o.flight.Do("", func() (any, error) { o.ledger = nil; return nil, nil })
 		})
 	}
-	return journal.Totals{}, o.run
+	done := make(chan error, 1)
+	o.Background(func(ctx context.Context) {
+		var err error
+		o.at, err = journal.Fold(ctx, o.Log, o.ledger, o.at, time.Time{},
+			func(at time.Time, h *books.Holder, currency string, m books.Movement) {
+				key := sumKey{books.MonthOf(at), h.Plan, currency}
+				sum := o.sums[key]
+				sum.Add(m)
+				o.sums[key] = sum
+			})
+		done <- err
+	})
+	err := <-done
+	return summed{o.at, maps.Clone(o.sums)}, err
 }
 
-// forget drops the sums, unless they are being continued.
-func (o *Sums) forget() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.run == nil {
-		o.kept, o.totals = nil, journal.Totals{}
+// Flows returns the report of a time by month, plan or account. Those of whole months by month or plan come from the
+// kept sums, others from the whole log.
+func (o *Books) Flows(ctx context.Context, by string, from, until time.Time) (*books.Flows, error) {
+	flows := books.NewFlows(by, from, until)
+	if by == books.ByAccount || !books.IsWhole(from) || !books.IsWhole(until) {
+		_, err := o.Fold(ctx, until, flows.Add)
+		return flows, err
 	}
+	sums, err := o.Sums.current(ctx)
+	for key, m := range sums {
+		if until.IsZero() || key.month.Before(until) {
+			flows.Add(key.month, &books.Holder{Plan: key.plan}, key.currency, m)
+		}
+	}
+	return flows, err
 }
 
 // MonthTotals is what happened in a month in one currency, and what was left at its end. Money is in minor units,
 // without tax.
 type MonthTotals struct {
-	Month      string `json:"month"`
-	State      string `json:"state"`              // open, closed, running
-	Currency   string `json:"currency,omitempty"` // empty for promotional credits
-	Recognized int64  `json:"recognized"`
-	Breakage   int64  `json:"breakage"`
-	Fees       int64  `json:"fees"`
-	Deferred   int64  `json:"deferred"` // at the end
+	Month    string `json:"month"`
+	State    string `json:"state"`              // open, closed, running
+	Currency string `json:"currency,omitempty"` // empty for promotional credits
+	Revenue  int64  `json:"revenue"`            // with breakage
+	Deferred int64  `json:"deferred"`           // at the end
 	*Summed
 }
 
@@ -130,56 +130,50 @@ func (o *Books) Overview(ctx context.Context) (rows []MonthTotals, complete bool
 	if err != nil {
 		return nil, false, err
 	}
-	within, cancel := context.WithTimeout(ctx, overviewWithin)
-	defer cancel()
-	totals, err := o.Sums.Totals(within)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return nil, false, err
-	}
-	complete = err == nil
-	states, closed := map[string]string{}, map[books.FlowKey]*MonthTotals{}
+	states, closed := map[string]string{}, map[books.FlowKey]MonthTotals{}
 	for i := range months {
 		m := &months[i]
 		states[m.Month] = m.State
 		for _, t := range m.Totals {
-			key := books.FlowKey{Group: m.Month, Currency: t.Commodity}
-			if t.Commodity == books.CreditUnit {
-				continue
+			if key := (books.FlowKey{Group: m.Month, Currency: t.Commodity}); t.Commodity != books.CreditUnit {
+				closed[key] = closed[key].with(t)
 			}
-			if closed[key] == nil {
-				closed[key] = &MonthTotals{Month: m.Month, State: m.State, Currency: t.Commodity}
-			}
-			closed[key].add(t)
 		}
 	}
+	within, cancel := context.WithTimeout(ctx, overviewWithin)
+	defer cancel()
+	flows, err := o.Flows(within, books.ByMonth, time.Time{}, time.Time{})
+	if complete = err == nil; err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+		return nil, false, err
+	}
+	report := flows.Totals(o.Now())
 	if !complete {
 		for _, key := range slices.SortedFunc(maps.Keys(closed), books.FlowKey.Compare) {
-			rows = append(rows, *closed[key])
+			report = append(report, books.RevenueRow{FlowKey: key})
 		}
-		return rows, false, nil
 	}
-	for _, r := range totals.Flows(books.ByMonth, time.Time{}, time.Time{}).Totals(o.Now()) {
-		row := MonthTotals{Month: r.Group, State: states[r.Group], Currency: r.Currency, Recognized: r.Recognized,
-			Breakage: r.Breakage, Fees: r.Fees, Deferred: r.Closing}
-		if c := closed[r.FlowKey]; c != nil {
-			row = *c
+	for i := range report {
+		r := &report[i]
+		row, ok := closed[r.FlowKey]
+		if !ok {
+			row.Revenue, row.Deferred = r.Recognized+r.Breakage, r.Closing
 		}
-		row.Summed = &Summed{Received: r.Received, Refunded: r.Refunded, Credits: r.Credits}
+		row.Month, row.State, row.Currency = r.Group, states[r.Group], r.Currency
+		if complete {
+			row.Summed = &Summed{Received: r.Received, Refunded: r.Refunded, Credits: r.Credits}
+		}
 		rows = append(rows, row)
 	}
-	return rows, true, nil
+	return rows, complete, nil
 }
 
-// add adds what the closing of the month has of a ledger account. Income and liabilities are below zero there.
-func (r *MonthTotals) add(t eventschemas.PeriodTotal) {
+// with adds what the closing of the month has of a ledger account. Income and liabilities are below zero there.
+func (r MonthTotals) with(t eventschemas.PeriodTotal) MonthTotals {
 	switch t.LedgerAccount {
-	case books.Chart[books.Revenue].Name:
-		r.Recognized = -t.Change
-	case books.Chart[books.Breakage].Name:
-		r.Breakage = -t.Change
-	case books.Chart[books.ProcessorFees].Name:
-		r.Fees = t.Change
+	case books.Chart[books.Revenue].Name, books.Chart[books.Breakage].Name:
+		r.Revenue -= t.Change
 	case books.Chart[books.DeferredRevenue].Name:
 		r.Deferred = -t.Balance
 	}
+	return r
 }

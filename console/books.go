@@ -15,7 +15,8 @@ import (
 
 // booksView is the data of the page of the books.
 type booksView struct {
-	overview
+	Complete    bool                   `json:"complete"` // All has open months, too
+	All         []adminapi.MonthTotals `json:"rows"`     // in all currencies
 	Currencies  []string
 	Currency    string                 // the chosen one
 	Decimals    int                    // of it
@@ -30,15 +31,9 @@ type booksView struct {
 	NoTop string             // why Top cannot be shown; empty if it can
 }
 
-// overview is the totals of all months, as the API answers them.
-type overview struct {
-	Complete bool                   `json:"complete"`
-	All      []adminapi.MonthTotals `json:"rows"`
-}
-
 const (
-	// monthsShown is the number of months on the page of the books.
-	monthsShown = 18
+	// monthsShown limits the months on the page of the books.
+	monthsShown = 20
 	// summedAfter is the number of seconds after which the page of the books looks for sums again that were not complete.
 	summedAfter = 3
 	// promotional is the choice of the credits that have no currency.
@@ -90,14 +85,11 @@ func (v booksView) Closable(month string) bool {
 
 func (x *exchange) showBooks() error {
 	var v booksView
-	if err := x.get("/admin/books/months", nil, &v); err != nil {
-		return err
-	}
-	if err := x.get("/admin/books/outstanding", nil, &v.Outstanding); err != nil {
-		return err
-	}
-	if err := x.get("/admin/books/overview", nil, &v.overview); err != nil {
-		return err
+	for path, out := range map[string]any{"/admin/books/months": &v, "/admin/books/overview": &v,
+		"/admin/books/outstanding": &v.Outstanding} {
+		if err := x.get(path, nil, out); err != nil {
+			return err
+		}
 	}
 	v.choose(x.Request.URL.Query().Get("currency"))
 	var top accountsView

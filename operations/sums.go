@@ -19,7 +19,7 @@ const (
 	// sumsKept is how long the sums of the books stay in memory.
 	sumsKept = time.Hour
 	// overviewWithin limits how long an overview waits for the sums.
-	overviewWithin = 150 * time.Millisecond
+	overviewWithin = 100 * time.Millisecond
 )
 
 // Sums are the movements of the books by month, plan and currency. The requests of a process share them: they are made

@@ -159,9 +159,19 @@
   const resized = new ResizeObserver((entries) => {
     for (const {target} of entries) if (drawn.get(target)?.width !== target.clientWidth) redraw(target);
   });
-  for (const chart of document.querySelectorAll(".chart")) {
-    chart.hidden = false;
-    resized.observe(chart); // which draws it, too
-  }
+  const show = () => {
+    for (const chart of drawn.keys()) {
+      if (chart.isConnected) continue;
+      resized.unobserve(chart);
+      drawn.get(chart).destroy();
+      drawn.delete(chart);
+    }
+    for (const chart of document.querySelectorAll(".chart[hidden]")) {
+      chart.hidden = false;
+      resized.observe(chart); // which draws it, too
+    }
+  };
+  show();
+  document.addEventListener("htmx:after:swap", show);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => [...drawn.keys()].forEach(redraw));
 })();

@@ -31,6 +31,8 @@ type (
 	TableComparison = projections.TableComparison
 	Token           = operations.Token
 	Month           = operations.Month
+	MonthTotals     = operations.MonthTotals
+	Summed          = operations.Summed
 	NewAccount      = operations.NewAccount
 	IssuedKey       = operations.Key
 	SignInEmail     = commands.Email

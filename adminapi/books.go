@@ -2,10 +2,10 @@ package adminapi
 
 import (
 	"cmp"
-
 	"slices"
 	"time"
 
+	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/operations"
 )
@@ -55,8 +55,16 @@ type reportRow struct {
 }
 
 func (x *exchange) getRevenue() error {
-	return x.reportFlows("revenue", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
+	q := x.query("by", "currency", "from", "to", "limit", "cursor")
+	currency := q.text("currency")
+	if q.err == nil && currency != "" && !account.IsCurrency(currency) {
+		return invalid("The parameter currency must be an ISO 4217 code, such as EUR.")
+	}
+	return x.reportFlows("revenue", q, func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, r := range f.Revenue(now) {
+			if currency != "" && r.Currency != currency {
+				continue
+			}
 			rows = append(rows, reportRow{FlowKey: r.FlowKey, object: revenueObject(by, &r)})
 		}
 		return rows
@@ -64,7 +72,8 @@ func (x *exchange) getRevenue() error {
 }
 
 func (x *exchange) getUsage() error {
-	return x.reportFlows("usage", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
+	q := x.query("by", "from", "to", "limit", "cursor")
+	return x.reportFlows("usage", q, func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
 		for _, u := range f.Usage(now) {
 			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Group}, object: usageObject(by, &u)})
 		}
@@ -73,17 +82,19 @@ func (x *exchange) getUsage() error {
 }
 
 // reportFlows answers with the report of a name, which rows derives from sums.
-func (x *exchange) reportFlows(name string, rows func(by string, f *books.Flows, now time.Time) []reportRow) error {
-	q := x.query("by", "from", "to", "limit", "cursor")
+func (x *exchange) reportFlows(name string, q *parameters,
+	rows func(by string, f *books.Flows, now time.Time) []reportRow) error {
 	by := cmp.Or(q.oneOf("by", books.Groups()...), books.ByMonth)
 	from, until := q.period()
 	return x.report(q, name+" by "+by, func() ([]reportRow, error) {
-		flows := books.NewFlows(by, from, until)
-		if _, err := x.api.Operations.Books.Fold(x.ctx, until, flows.Add); err != nil {
-			return nil, err
-		}
-		return rows(by, flows, x.api.Now()), nil
+		flows, err := x.api.Operations.Books.Flows(x.ctx, by, from, until)
+		return rows(by, flows, x.api.Now()), err
 	})
+}
+
+func (x *exchange) getOverview() error {
+	rows, complete, err := x.api.Operations.Books.Overview(x.ctx)
+	return x.reply(map[string]any{"rows": append([]operations.MonthTotals{}, rows...), "complete": complete}, err)
 }
 
 func (x *exchange) getDeferred() error {
@@ -121,7 +132,7 @@ func (x *exchange) getBreakage() error {
 	})
 }
 
-// report answers with the rows of a report that follow the page before. It folds the whole log, so few run at a time.
+// report answers with the rows of a report that follow the page before. It may fold the whole log, so few run at a time.
 func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, error)) error {
 	limit, last := q.limitOf(maxReportRows, maxReportRows), after[reportRow](q)
 	if q.err != nil {

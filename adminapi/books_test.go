@@ -18,6 +18,7 @@ import (
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
 )
 
 func TestCloseMonth_EndedMonth_IsClosedOnce(t *testing.T) {
@@ -158,6 +159,45 @@ func TestReports_TwoMonths_AddUp(t *testing.T) {
 	} {
 		s.get("/admin/books/"+path).rejected(http.StatusBadRequest, want)
 	}
+}
+
+func TestOverview_MonthsInEachCurrency_AreThoseOfTheReports(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	s.post("/admin/accounts/"+id+"/grants", `{"credits":100,"payment_id":"p1","money":1190,"currency":"EUR","tax":190}`).want(http.StatusOK, nil)
+	s.post("/admin/accounts/"+id+"/grants", `{"credits":10,"payment_id":"p2","money":500,"currency":"USD"}`).want(http.StatusOK, nil)
+	type row struct {
+		Month, State, Currency     string
+		Revenue, Deferred, Credits int64
+		Received, Refunded         *int64
+	}
+	var got struct {
+		Complete bool
+		Rows     []row
+	}
+	overview := func() []row {
+		t.Helper()
+		if _, ok := testwait.Until(testwait.Timeout, func() bool {
+			s.send(request{method: "GET", path: "/admin/books/overview", token: s.tok[operator.Read]}).want(http.StatusOK, &got)
+			return got.Complete
+		}); !ok {
+			t.Fatal("the sums are not complete")
+		}
+		return got.Rows
+	}
+	month := s.node.Now().UTC().Format(books.MonthLayout)
+	if rows := overview(); len(rows) != 3 || rows[0].Currency != "" || rows[0].Credits != 50 || rows[1].Currency != "EUR" || rows[1].Deferred != 1000 || *rows[1].Received != 1000 || rows[1].Credits != 100 || rows[1].State != "running" || rows[1].Month != month || rows[2].Currency != "USD" {
+		t.Errorf("the overview is %+v", rows)
+	}
+	s.post("/admin/accounts/"+id+"/refunds", `{"payment_id":"p1","credits":50}`).want(http.StatusOK, nil)
+	if rows := overview(); *rows[1].Refunded != 500 || rows[1].Deferred != 500 || rows[1].Credits != 50 {
+		t.Errorf("after a refund, the overview is %+v", rows)
+	}
+	if r := s.report("revenue?currency=USD"); len(r.Rows) != 1 || r.Rows[0].Currency != "USD" || r.Rows[0].Received != 500 {
+		t.Errorf("the revenue in USD is %+v", r)
+	}
+	s.get("/admin/books/revenue?currency=dollars").rejected(http.StatusBadRequest, "ISO 4217")
+	s.get("/admin/books/usage?currency=USD").rejected(http.StatusBadRequest, "currency")
 }
 
 // slowLog is a log that cannot be read in time.

@@ -97,6 +97,7 @@ func table() []operation {
 			taking((*exchange).reverseUndelivered)},
 		{"GET", "/admin/books/months", "listMonths", reading, plain((*exchange).listMonths)},
 		{"POST", "/admin/books/{month}/close", "closeMonth", finances, plain((*exchange).closeMonth)},
+		{"GET", "/admin/books/overview", "getOverview", reading, plain((*exchange).getOverview)},
 		{"GET", "/admin/books/revenue", "getRevenue", reading, (*exchange).getRevenue},
 		{"GET", "/admin/books/usage", "getUsage", reading, (*exchange).getUsage},
 		{"GET", "/admin/books/deferred", "getDeferred", reading, (*exchange).getDeferred},

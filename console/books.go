@@ -6,20 +6,68 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"letterhead/adminapi"
+	"letterhead/domain/books"
 )
 
 // booksView is the data of the page of the books.
 type booksView struct {
-	Months      []adminapi.Month `json:"months"`
+	Complete    bool                   `json:"complete"` // All has open months, too
+	All         []adminapi.MonthTotals `json:"rows"`     // in all currencies
+	Currencies  []string
+	Currency    string                 // the chosen one
+	Decimals    int                    // of it
+	Rows        []adminapi.MonthTotals // of it, the newest first
+	Total       adminapi.MonthTotals   // of the rows, and what was left at the end
+	Months      []adminapi.Month       `json:"months"`
 	Outstanding struct {
 		Credits int64                  `json:"credits"`
 		Rows    []adminapi.Outstanding `json:"rows"`
 	}
 	Top   []adminapi.Account // that spent the most, the most first
 	NoTop string             // why Top cannot be shown; empty if it can
+}
+
+const (
+	// monthsShown limits the months on the page of the books.
+	monthsShown = 20
+	// summedAfter is the number of seconds after which the page of the books looks for sums again that were not complete.
+	summedAfter = 3
+	// promotional is the choice of the credits that have no currency.
+	promotional = "none"
+)
+
+// choose selects the rows of a currency, by default of the first one.
+func (v *booksView) choose(currency string) {
+	for _, t := range v.All {
+		if name := cmp.Or(t.Currency, promotional); !slices.Contains(v.Currencies, name) {
+			v.Currencies = append(v.Currencies, name)
+		}
+	}
+	slices.Sort(v.Currencies) // codes, which are capitals, come first
+	if v.Currency = currency; currency == "" && len(v.Currencies) > 0 {
+		v.Currency = v.Currencies[0]
+	}
+	for _, t := range slices.Backward(v.All) {
+		if cmp.Or(t.Currency, promotional) != v.Currency || len(v.Rows) == monthsShown {
+			continue
+		}
+		if len(v.Rows) == 0 { // what was left at the end
+			v.Total = adminapi.MonthTotals{Currency: t.Currency, Deferred: t.Deferred}
+			if v.Complete {
+				v.Total.Summed = &adminapi.Summed{Credits: t.Credits}
+			}
+		}
+		v.Rows = append(v.Rows, t)
+		if v.Total.Revenue += t.Revenue; v.Complete {
+			v.Total.Received += t.Received
+			v.Total.Refunded += t.Refunded
+		}
+	}
+	v.Decimals = books.Decimals(v.Total.Currency)
 }
 
 // topAccounts is the number of accounts on the page of the books.
@@ -37,12 +85,13 @@ func (v booksView) Closable(month string) bool {
 
 func (x *exchange) showBooks() error {
 	var v booksView
-	if err := x.get("/admin/books/months", nil, &v); err != nil {
-		return err
+	for path, out := range map[string]any{"/admin/books/months": &v, "/admin/books/overview": &v,
+		"/admin/books/outstanding": &v.Outstanding} {
+		if err := x.get(path, nil, out); err != nil {
+			return err
+		}
 	}
-	if err := x.get("/admin/books/outstanding", nil, &v.Outstanding); err != nil {
-		return err
-	}
+	v.choose(x.Request.URL.Query().Get("currency"))
 	var top accountsView
 	err := x.get("/admin/accounts", url.Values{"sort": {"-spend"}, "limit": {strconv.Itoa(topAccounts)}}, &top)
 	if p := (*problem)(nil); errors.As(err, &p) && p.Status == http.StatusServiceUnavailable { // not ready yet
@@ -55,7 +104,11 @@ func (x *exchange) showBooks() error {
 			v.Top = append(v.Top, a)
 		}
 	}
-	return x.show(http.StatusOK, "books", view{Title: "Books", Section: "Books", Page: v})
+	page := view{Title: "Books", Section: "Books", Page: v}
+	if !v.Complete {
+		page.Refresh = summedAfter
+	}
+	return x.show(http.StatusOK, "books", page)
 }
 
 func (x *exchange) closeMonth() error {
@@ -84,6 +137,20 @@ type revenueView struct {
 	NextCursor string       `json:"next_cursor"`
 	Rows       []revenueRow `json:"rows"`
 	Query      url.Values
+	Currencies []string
+}
+
+// Total returns the sums of the rows on the page.
+func (v *revenueView) Total() (sum revenueRow) {
+	for _, r := range v.Rows {
+		sum.Received, sum.Tax, sum.Refunded = sum.Received+r.Received, sum.Tax+r.Tax, sum.Refunded+r.Refunded
+		sum.Recognized, sum.Breakage, sum.Fees = sum.Recognized+r.Recognized, sum.Breakage+r.Breakage, sum.Fees+r.Fees
+		sum.Opening, sum.Closing = sum.Opening+r.Opening, sum.Closing+r.Closing
+	}
+	if len(v.Rows) > 0 && v.By == "month" { // each opens with what the one before left
+		sum.Opening, sum.Closing = v.Rows[0].Opening, v.Rows[len(v.Rows)-1].Closing
+	}
+	return sum
 }
 
 // revenueRow is a row of the report of revenue.
@@ -103,10 +170,22 @@ type revenueRow struct {
 	Provisional bool   `json:"provisional"`
 }
 
-// showRevenue answers GET /books/revenue. The report reads the whole log.
+// showRevenue answers GET /books/revenue, in one currency. A report by account reads the whole log.
 func (x *exchange) showRevenue() error {
-	v := revenueView{Query: x.filter("by", "from", "to", "cursor")}
+	v := revenueView{Query: x.filter("by", "from", "to", "currency", "cursor")}
 	v.By = cmp.Or(v.Query.Get("by"), "month")
+	var whole revenueView
+	if err := x.get("/admin/books/revenue", nil, &whole); err != nil {
+		return err
+	}
+	for _, r := range whole.Rows {
+		if !slices.Contains(v.Currencies, r.Currency) {
+			v.Currencies = append(v.Currencies, r.Currency)
+		}
+	}
+	if len(v.Currencies) > 0 && !v.Query.Has("currency") {
+		v.Query.Set("currency", slices.Min(v.Currencies))
+	}
 	query := maps.Clone(v.Query)
 	query.Set("limit", strconv.Itoa(revenueRows))
 	return x.list("/admin/books/revenue", query, "revenue", view{Title: "Revenue", Section: "Books", Page: &v})

@@ -470,6 +470,35 @@ func TestAccounts_SpendAndUse_AreShownAndSorted(t *testing.T) {
 	}
 }
 
+func TestBooks_TwoCurrencies_AreShownOneAtATime(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	grant := func(payment, currency string, minor int64) {
+		t.Helper()
+		_, err := s.node.Writers.Accounts.GrantCredits(t.Context(), commands.GrantCredits{Request: s.node.Operator(), AccountID: id, Kind: account.KindTopup, Credits: 1000, PaymentID: payment, Money: &eventschemas.Money{Minor: minor, Currency: currency}})
+		s.must(err)
+	}
+	grant("p1", "EUR", 4900)
+	grant("p2", "KWD", 12345678)
+	p := s.signedIn(operator.Read)
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return !strings.Contains(p.get("/books").body, "being summed up") }); !ok {
+		t.Fatal("the sums are not complete")
+	}
+	month := s.node.Now().UTC().Format("2006-01")
+	euros := p.get("/books").shows(200, "Months in money", month+" so far", "49.00", "Unused credits", "Total").lacks("12,345.678")
+	for _, part := range []string{`data-x="` + month + `" data-y="0 4900 4900 0 1000"`, `data-chart="bars" data-unit="month" data-decimals="2" data-column="3"`, "/static/console/charts-", `href="/books/revenue?currency=EUR"`} {
+		if !strings.Contains(euros.body, part) {
+			t.Errorf("the page of the books has no %s", part)
+		}
+	}
+	p.get("/books?currency=KWD").shows(200, "12,345.678").lacks("49.00")
+	p.get("/books?currency=none").shows(200, "without money").lacks("49.00", "Refunds")
+	p.get("/books?currency=%3Cb%3E").shows(200, "There are no months in <b>.")
+	p.get("/books/revenue").shows(200, "Currency", "49.00", "Total", "49.00 EUR are deferred at the end").lacks("12,345.678")
+	p.get("/books/revenue?currency=KWD&by=account").shows(200, "12,345.678").lacks("49.00")
+	p.get("/books/revenue?currency=dollars").shows(400).beside("currency", "ISO 4217")
+}
+
 func TestBooks_Month_IsClosed(t *testing.T) {
 	s := start(t)
 	s.account("Acme")

@@ -125,7 +125,7 @@ var fieldsOf = map[string][]string{
 	"limit":  {"key", "limit", "period"},
 	"refund": {"credits", "money", "currency", "refund_id"}, "override": {"field", "value", "reason"},
 	"remove": {"field"}, "token": {"name", "scope", "expires"}, "customer": {"customer", "account"},
-	"filter": {"q", "from", "to", "actor", "stream", "account"},
+	"filter": {"q", "from", "to", "actor", "stream", "account", "currency"},
 }
 
 // wrongField returns the field of a form that a problem is about, as its text names it for programs, and the problem in

@@ -177,6 +177,9 @@ var functions = template.FuncMap{
 		file.Set("format", "csv")
 		return pageOf(file, "")
 	},
+	"amount": func(minor int64, currency string) string {
+		return strings.TrimSuffix(site.Money(minor, currency), " "+currency)
+	},
 	"pageOf": pageOfStream,
 	"spaced": adminapi.Words,
 	"filter": func(f form, query url.Values) any { return map[string]any{"Form": f, "Query": query} },

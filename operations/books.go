@@ -53,6 +53,7 @@ type Books struct {
 	Ledger   *ledger.Model
 	Accounts *accounts.Model
 	Audits   *Audits
+	Sums     *Sums
 	Format   func() int // in which events are written
 	Now      func() time.Time
 }
@@ -131,7 +132,9 @@ func (o *Books) Months(ctx context.Context) ([]Month, error) {
 // Fold folds the books of all accounts, as journal.Fold does.
 func (o *Books) Fold(ctx context.Context, until time.Time,
 	moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error) {
-	return journal.Fold(ctx, o.Log, until, nil, moved)
+	all := books.NewLedger()
+	_, err := journal.Fold(ctx, o.Log, all, 0, until, moved)
+	return all, err
 }
 
 // Balances returns the balances of the ledger accounts before a time, or now if it is zero.

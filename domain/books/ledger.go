@@ -42,6 +42,11 @@ func (m *Movement) Deferred() int64 {
 	return m.Received - m.Refunded - m.Recognized - m.Breakage
 }
 
+// Unspent returns by how much the unspent credits grow.
+func (m *Movement) Unspent() int64 {
+	return m.CreditsGranted - m.CreditsUsed - m.CreditsBroken - m.CreditsRefunded
+}
+
 // Paid returns by how much the money at the payment processor grows: what was paid and not returned, with tax, less
 // fees.
 func (m *Movement) Paid() int64 { return m.Received - m.Refunded + m.Tax - m.Fees }

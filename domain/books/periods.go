@@ -28,6 +28,9 @@ func MonthOf(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
+// IsWhole reports whether a time is the beginning of a month, or zero.
+func IsWhole(t time.Time) bool { return t.IsZero() || t.Equal(MonthOf(t)) }
+
 // Period is a month that has ended in the books.
 type Period struct {
 	Month    time.Time // its beginning

@@ -130,21 +130,26 @@ type RevenueRow struct {
 	Movement       // within the time of the report
 	Opening  int64 // deferred revenue
 	Closing  int64 // deferred revenue
+	Credits  int64 // that are not used at the end
 	Running  bool  // its figures still change, as in the running month
 }
 
 // Revenue returns the report of money, in the order of FlowKey.Compare. A change of plan does not move deferred
 // revenue, so a report by plan should show neither the opening nor the closing one.
-func (f *Flows) Revenue(now time.Time) (report []RevenueRow) {
+func (f *Flows) Revenue(now time.Time) []RevenueRow {
+	promotional := func(r RevenueRow) bool { return r.Currency == "" }
+	return slices.DeleteFunc(f.Totals(now), promotional)
+}
+
+// Totals returns the report of money with the rows of promotional credits, which have no currency.
+func (f *Flows) Totals(now time.Time) (report []RevenueRow) {
 	keys, rows := f.rows(now)
 	for _, k := range keys {
-		if k.Currency == "" {
-			continue // promotional credits
-		}
 		row := rows[k]
 		opening := row.before.Deferred()
 		report = append(report, RevenueRow{FlowKey: k, Movement: row.in, Opening: opening,
-			Closing: opening + row.in.Deferred(), Running: f.isRunning(k.Group, now)})
+			Closing: opening + row.in.Deferred(), Credits: row.before.Unspent() + row.in.Unspent(),
+			Running: f.isRunning(k.Group, now)})
 	}
 	return report
 }

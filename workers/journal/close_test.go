@@ -183,7 +183,7 @@ func TestClose_LateEvent_IsBookedInTheFirstOpenMonth(t *testing.T) {
 		t.Errorf("transactions of the late account: %q, want %q", got, want)
 	}
 	var used int64
-	if _, err := Fold(t.Context(), w.stored(), monthAt(11), nil, func(_ time.Time, _ *books.Holder, _ string, m books.Movement) { used += m.CreditsUsed }); err != nil || used != 4 {
+	if _, err := Fold(t.Context(), w.stored(), books.NewLedger(), 0, monthAt(11), func(_ time.Time, _ *books.Holder, _ string, m books.Movement) { used += m.CreditsUsed }); err != nil || used != 4 {
 		t.Errorf("%d credits used up to the end of October (%v), want 4", used, err)
 	}
 	one := w.transactions(Options{From: monthAt(11), Until: monthAt(12), AccountID: late})

@@ -474,7 +474,7 @@ func TestReports_SumBeyondInt64_IsAnErrorThatNamesTheEvent(t *testing.T) {
 	}
 	log := w.stored()
 	_, trialBalance := Balances(t.Context(), log, time.Time{}, nil)
-	_, fold := Fold(t.Context(), log, time.Time{}, nil, func(time.Time, *books.Holder, string, books.Movement) {})
+	_, fold := Fold(t.Context(), log, books.NewLedger(), 0, time.Time{}, func(time.Time, *books.Holder, string, books.Movement) {})
 	for name, err := range map[string]error{
 		"balances": trialBalance,
 		"fold":     fold,

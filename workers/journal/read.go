@@ -260,18 +260,18 @@ func Balances(ctx context.Context, log eventlog.Log, until time.Time, progress P
 	return e.journal.Balances(), err
 }
 
-// Fold folds the books of all accounts from the events that are booked before a time; the zero time is now. It calls
-// moved for each change, in the order of the log, with the time to which it belongs. Memory grows with accounts, grants
-// and the charges of books.ReversalMemory, not with older charges.
-func Fold(ctx context.Context, log eventlog.Log, until time.Time, progress Progress,
-	moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error) {
-	r, err := newReader(ctx, log, "", progress)
+// Fold folds the books of all accounts into a ledger, which has the events up to a position, from the events after it
+// that are booked before a time; the zero time is now. It calls moved for each change, in the order of the log, with
+// the time to which it belongs, and returns the position from which on it can continue, also after an error. Memory
+// grows with accounts, grants and the charges of books.ReversalMemory, not with older charges.
+func Fold(ctx context.Context, log eventlog.Log, ledger *books.Ledger, after eventlog.Position, until time.Time,
+	moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (eventlog.Position, error) {
+	r, err := newReader(ctx, log, "", nil)
 	if err != nil {
-		return nil, err
+		return after, err
 	}
 	r.stopAt(until)
-	ledger := books.NewLedger()
-	err = r.each(ctx, 0, func(_ eventlog.Position, e bookedEvent) error {
+	err = r.each(ctx, after, func(_ eventlog.Position, e bookedEvent) error {
 		if !until.IsZero() && !e.booked.Before(until) {
 			return nil
 		}
@@ -283,7 +283,11 @@ func Fold(ctx context.Context, log eventlog.Log, until time.Time, progress Progr
 			e.OccurredAt, func(h *books.Holder, currency string, m books.Movement) {
 				moved(e.booked, h, currency, m)
 			})
+		after = e.Position
 		return ledger.Err()
 	})
-	return ledger, err
+	if err == nil {
+		after, err = max(after, r.head), ledger.Err()
+	}
+	return after, err
 }

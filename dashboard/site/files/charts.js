@@ -8,6 +8,7 @@
     return (day) => f.format(new Date(day * 864e5));
   };
   const dayAndMonth = format({day: "numeric", month: "short"}), monthAndYear = format({month: "short", year: "numeric"});
+  const monthOf = (n) => Date.UTC(1970, n, 1) / 864e5; // the first day of a month that is counted from 1970 on
   const wholeDay = (day) => new Date(day * 864e5).toISOString().slice(0, 10);
   const font = "12px system-ui, sans-serif";
   const noData = "–";
@@ -18,9 +19,11 @@
     const table = document.getElementById(chart.dataset.table);
     const rows = [...table.tBodies[0].rows].filter((row) => row.dataset.y !== undefined);
     if (rows[0]?.dataset.x !== undefined) rows.reverse();
-    const values = rows.map((row) => row.dataset.y.split(" ").map(Number));
+    const place = (x) => chart.dataset.unit === "month" ? (x.slice(0, 4) - 1970) * 12 + Number(x.slice(5)) - 1 : Number(x);
+    const unit = 10 ** (chart.dataset.decimals ?? 0);
+    const values = rows.map((row) => row.dataset.y.trim().split(" ").map((n) => n / unit));
     return {
-      x: rows.map((row, i) => Number(row.dataset.x ?? i)),
+      x: rows.map((row, i) => place(row.dataset.x ?? i)),
       columns: values[0].map((_, column) => values.map((row) => row[column])),
       names: rows.map((row) => row.cells[0].firstElementChild?.textContent ?? row.cells[0].textContent),
       titles: [...table.tHead.rows[0].cells].map((cell) => cell.textContent),
@@ -46,6 +49,15 @@
     }
   };
 
+  const monthTicks = (u, _, min, max) => {
+    const first = Math.ceil(min), last = Math.floor(max);
+    const most = Math.max(2, Math.floor(u.bbox.width / uPlot.pxRatio / labelWidth));
+    const step = [1, 2, 3, 6, 12].find((step) => (last - first) / step < most) ?? 12;
+    const found = [];
+    for (let month = last; month >= first; month -= step) found.unshift(month);
+    return found;
+  };
+
   const width = (u, texts) => {
     u.ctx.save();
     u.ctx.font = font;
@@ -67,7 +79,9 @@
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
     const {x, columns, names, titles} = read(chart);
-    const kind = chart.dataset.chart;
+    const kind = chart.dataset.chart, byMonth = chart.dataset.unit === "month";
+    const decimals = Number(chart.dataset.decimals ?? 0);
+    const exact = new Intl.NumberFormat("en-US", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
     const bars = uPlot.paths.bars({size: [0.7, maxBar]});
     const axis = {font, size: 28, stroke: color("--soft"), grid: {stroke: color("--line"), width: 1}, ticks: {show: false}, gap: 6};
     const options = {
@@ -76,14 +90,14 @@
       legend: {markers: {width: 0, fill: (u, i) => u.series[i].color}},
       scales: {x: {time: false, range: [x[0] - 0.5, x.at(-1) + 0.5]}, y: {range: fromZero}}, // uPlot would widen a single day
       axes: [
-        {...axis, grid: {show: false}, splits: ticks, values: (u, days) => days.map(x.length > 120 ? monthAndYear : dayAndMonth)},
+        {...axis, grid: {show: false}, splits: byMonth ? monthTicks : ticks, values: (u, all) => all.map(byMonth ? (n) => monthAndYear(monthOf(n)) : x.length > 120 ? monthAndYear : dayAndMonth)},
         {...axis, incrs: whole, space: 24, values: (u, all) => all.map((n) => number.format(n)), size: (u, values) => width(u, values ?? []) + 12},
       ],
       hooks: {setCursor: [(u) => u.root.classList.toggle("pointed", u.cursor.idx != null && u.cursor.left >= 0)]},
-      series: [{label: titles[0], value: (u, day) => day == null ? noData : wholeDay(day)}],
+      series: [{label: titles[0], value: (u, n) => n == null ? noData : byMonth ? wholeDay(monthOf(n)).slice(0, 7) : wholeDay(n)}],
     };
     const add = (title, values, ink, more) => options.series.push({
-      label: title, color: ink, value: (u, _, __, i) => i == null ? noData : number.format(values[i]), points: {show: false}, ...more,
+      label: title, color: ink, value: (u, _, __, i) => i == null ? noData : exact.format(values[i]), points: {show: false}, ...more,
     });
     let data = [x, ...columns];
     const ink = [color("--chart1"), color("--chart2")];
@@ -105,7 +119,7 @@
     case "bars": {
       const column = Number(chart.dataset.column);
       options.height = 150;
-      add(titles[column + 1], columns[column], ink[column], {fill: ink[column], width: 0, paths: bars});
+      add(titles[column + 1], columns[column], ink[column % 2], {fill: ink[column % 2], width: 0, paths: bars});
       data = [x, columns[column]];
       break;
     }
@@ -145,9 +159,19 @@
   const resized = new ResizeObserver((entries) => {
     for (const {target} of entries) if (drawn.get(target)?.width !== target.clientWidth) redraw(target);
   });
-  for (const chart of document.querySelectorAll(".chart")) {
-    chart.hidden = false;
-    resized.observe(chart); // which draws it, too
-  }
+  const show = () => {
+    for (const chart of drawn.keys()) {
+      if (chart.isConnected) continue;
+      resized.unobserve(chart);
+      drawn.get(chart).destroy();
+      drawn.delete(chart);
+    }
+    for (const chart of document.querySelectorAll(".chart[hidden]")) {
+      chart.hidden = false;
+      resized.observe(chart); // which draws it, too
+    }
+  };
+  show();
+  document.addEventListener("htmx:after:swap", show);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => [...drawn.keys()].forEach(redraw));
 })();

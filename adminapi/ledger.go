@@ -118,7 +118,7 @@ func (x *exchange) listMonths() error {
 func (x *exchange) month() (time.Time, error) {
 	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
 	if err != nil {
-		err = invalid("The path has a month like 2026-11.")
+		err = invalid("The month in the path must be like 2026-11.")
 	}
 	return month, err
 }

@@ -45,21 +45,20 @@ func endOf(last *eventlog.Recorded) streamEnd {
 	return streamEnd{last.Revision + 1, last.OccurredAt, last.Position}
 }
 
-// each calls apply for the events of a stream from one revision up to another.
+// each calls apply for the events of a stream from one revision up to another, which is not before it.
 func (s *coldStreams) each(ctx context.Context, stream string, from, upTo uint64,
 	apply func(*eventlog.Recorded, eventschemas.Event)) error {
 	for rec, err := range eventlog.Events(ctx, s.log, stream, from, eventlog.Forward, streamPage) {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", stream, err)
 		}
-		if rec.Revision > upTo {
-			break
-		}
 		ev, err := eventlog.Decode(rec, eventschemas.Decode)
 		if err != nil {
 			return fmt.Errorf("read %s at revision %d: %w", stream, rec.Revision, err)
 		}
-		apply(rec, ev)
+		if apply(rec, ev); rec.Revision == upTo {
+			break
+		}
 	}
 	return nil
 }

@@ -152,7 +152,7 @@ func (n *Node) openOperations(ctx context.Context) error {
 	n.life.closing(func() error { client.Close(); return nil })
 	checkpoints := &operations.Checkpoints{
 		Witness: func(name string) *checkpoint.Witness {
-			return checkpoint.NewWitness(name, client, n.Stores.Positions, n.logger)
+			return &checkpoint.Witness{Name: name, Client: client, Sent: n.Stores.Positions, Logger: n.logger}
 		},
 		Reads: reads, Log: n.Stores.Log, Accounts: n.Models.Accounts, Kept: kept,
 		Keys: &operations.LedgerKeys{Config: n.Config}, Format: n.Runner.Format, Now: n.Now, Logger: n.logger,

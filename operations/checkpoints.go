@@ -113,10 +113,8 @@ func (o *Checkpoints) Make(ctx context.Context, by commands.Request, since time.
 	} else {
 		made, err = maker.Ensure(ctx, since)
 	}
-	if cfg := o.Keys.Config; made != nil && (!cfg.Shared() || cfg.Has(config.RoleSweeper)) { // others must not connect to the internet
-		for _, w := range o.Witnesses {
-			w.Write(ctx, &maker.Ledger)
-		}
+	if made != nil && !o.Keys.Config.Shared() { // otherwise the sweeper that leads gives it to them
+		maker.WriteAll(ctx, func(string, bool) {})
 	}
 	switch {
 	case errors.Is(err, checkpoint.ErrBusy):

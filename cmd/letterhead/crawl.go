@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -112,14 +113,14 @@ func readAtMost(name string, max int64) ([]byte, error) {
 	})
 }
 
-// readFile reads a file that the user named. The errors of read begin with its name.
+// readFile reads a file that the user named. Its errors have the name.
 func readFile[T any](name string, read func(io.Reader) (T, error)) (value T, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return value, err
 	}
 	defer f.Close()
-	if value, err = read(f); err != nil {
+	if value, err = read(f); err != nil && !errors.As(err, new(*fs.PathError)) {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
 	return value, err

@@ -127,7 +127,7 @@ func ledgerVerify(e *environment) *cobra.Command {
 		witnessed := ""
 		if *against != "" {
 			w := n.Operations.Checkpoints.Witness(*against)
-			if witnessed, err = w.Compare(ctx, n.Stores.Log, keys); err != nil {
+			if witnessed, err = w.Compare(ctx, n.Operations.Checkpoints.Proofs(nil), keys); err != nil {
 				findings = append(findings, fmt.Errorf("witness %s: %w", *against, err))
 			}
 		}

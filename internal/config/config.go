@@ -216,7 +216,7 @@ func Settings() []Setting {
 			c.LedgerKey = v
 			return nil
 		}},
-		{"LETTERHEAD_WITNESSES", "none", "", "comma-separated witnesses that get each checkpoint of the ledger: files on another disk, as absolute paths, and https URLs (docs/proofs.md)", witnesses},
+		{"LETTERHEAD_WITNESSES", "none", "", "comma-separated witnesses that get each checkpoint of the ledger: files on another disk, as absolute paths, and https URLs (docs/proofs.md)", set(func(c *Config) *[]string { return &c.Witnesses }, witnesses)},
 		{
 			"LETTERHEAD_STRIPE_WEBHOOK_SECRET", "", "no webhooks",
 			"signing secret of Stripe's webhook endpoint; during a rotation several, separated by commas",

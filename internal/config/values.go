@@ -157,19 +157,17 @@ func byteCount(v string) (int64, error) {
 // maxWitnesses limits the witnesses of checkpoints.
 const maxWitnesses = 8
 
-// witnesses sets the witnesses of checkpoints. A query, which may be secret, would get into logs.
-func witnesses(c *Config, v string) error {
-	if v == "none" {
-		return nil
-	}
-	c.Witnesses = strings.Split(v, ",")
-	for _, name := range c.Witnesses {
+// witnesses parses LETTERHEAD_WITNESSES. Its errors have no URL, which may have a secret; a query would get into logs.
+func witnesses(v string) ([]string, error) {
+	names := strings.Split(v, ",")
+	for i, name := range names {
 		u, err := safehttp.CheckURL(name)
-		if len(c.Witnesses) > maxWitnesses || !filepath.IsAbs(name) && (err != nil || u.Scheme != "https" || u.RawQuery != "") {
-			return fmt.Errorf("%q: want absolute paths, and https URLs without a query, at most %d", name, maxWitnesses)
+		if len(names) > maxWitnesses || slices.Contains(names[:i], name) || name != strings.TrimSpace(name) ||
+			!filepath.IsAbs(name) && (err != nil || u.Scheme != "https" || u.RawQuery != "" || u.User != nil) {
+			return nil, fmt.Errorf("number %d: want absolute paths, and https URLs without a query, at most %d, each once", i+1, maxWitnesses)
 		}
 	}
-	return nil
+	return names, nil
 }
 
 // parseNetwork parses a network, or an IP address, which is a network of one.

@@ -2,7 +2,6 @@ package css
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/andybalholm/cascadia"
 	"golang.org/x/net/html"
@@ -86,12 +85,17 @@ func (w *names) match(n *html.Node) bool {
 
 // hasWord reports whether a list of words contains a word.
 func hasWord(list, word string) bool {
-	for one := range strings.FieldsFuncSeq(list, func(r rune) bool { return r < utf8.RuneSelf && isSpace(byte(r)) }) {
-		if one == word {
+	for from := 0; ; {
+		i := strings.Index(list[from:], word)
+		if i < 0 {
+			return false
+		}
+		i += from
+		if end := i + len(word); (i == 0 || isSpace(list[i-1])) && (end == len(list) || isSpace(list[end])) {
 			return true
 		}
+		from = i + 1
 	}
-	return false
 }
 
 func (c *compound) match(n *html.Node) bool {

@@ -1,10 +1,8 @@
 package brands
 
 import (
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -101,29 +99,57 @@ func list[T any](w *writer, all []T, each func(*writer, *T)) {
 	w.close(']')
 }
 
-// appendEscaped appends the inside of a JSON string. Bytes that are not UTF-8 become an escaped U+FFFD; U+2028 and
-// U+2029 are escaped because old JavaScript treats them as line ends.
+const hexDigits = "0123456789abcdef"
+
+// appendEscaped appends the inside of a JSON string, as encoding/json writes it with SetEscapeHTML(false). Bytes that
+// are not UTF-8 become U+FFFD; U+2028 and U+2029 are escaped because old JavaScript treats them as line ends.
 func appendEscaped(dst []byte, s string) []byte {
-	for s != "" {
-		at := strings.IndexFunc(s, mayEscape)
-		if at < 0 {
-			return append(dst, s...)
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
 		}
-		dst = append(dst, s[:at]...)
-		r, size := utf8.DecodeRuneInString(s[at:])
-		switch short := strings.IndexRune("\"\\\b\f\n\r\t", r); {
-		case short >= 0:
-			dst = append(dst, '\\', `"\bfnrt`[short])
-		case r == utf8.RuneError && size > 1: // U+FFFD itself
-			dst = append(dst, s[at:at+size]...)
-		default:
-			dst = fmt.Appendf(dst, `\u%04x`, r)
+		if c < utf8.RuneSelf {
+			dst = append(dst, s[start:i]...)
+			dst = appendControl(dst, c)
+			i++
+			start = i
+			continue
 		}
-		s = s[at+size:]
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, `\ufffd`...)
+			start = i + size
+		case r == '\u2028' || r == '\u2029':
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, `\u202`...)
+			dst = append(dst, hexDigits[r&0xf])
+			start = i + size
+		}
+		i += size
 	}
-	return dst
+	return append(dst, s[start:]...)
 }
 
-func mayEscape(r rune) bool {
-	return r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError || r == '\u2028' || r == '\u2029'
+func appendControl(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\b':
+		return append(dst, `\b`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	default:
+		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+	}
 }

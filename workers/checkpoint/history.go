@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"sort"
 	"sync"
 	"time"
@@ -53,10 +54,15 @@ func (h *history) origin() string {
 
 // readHistory reads the stream of checkpoints. It has 32 bytes in memory for each.
 func readHistory(ctx context.Context, log eventlog.Log) (*history, error) {
+	return historyTo(ctx, log, math.MaxUint64)
+}
+
+// historyTo is readHistory up to the checkpoint with a size.
+func historyTo(ctx context.Context, log eventlog.Log, size uint64) (*history, error) {
 	h := &history{}
 	err := eventlog.ReadPages(ctx, log, eventschemas.CheckpointsStream,
 		historyPage, func(page []eventlog.Recorded) error {
-			for i := range page {
+			for i := 0; i < len(page) && uint64(len(h.leaves)) < size; i++ {
 				if err := h.apply(&page[i]); err != nil {
 					return fmt.Errorf("revision %d of %s: %w", page[i].Revision, page[i].Stream, err)
 				}
@@ -144,7 +150,7 @@ type Ledger struct {
 	// Progress, if it is not nil, is called with the number of accounts read so far.
 	Progress func(accounts uint64)
 	Keeper   Keeper
-	// Witnesses must not have another history when a checkpoint is signed.
+	// Witnesses keep each checkpoint outside; see WriteAll.
 	Witnesses []*Witness
 	// Tree, if it is not nil, keeps the tree of the last checkpoint that was proved.
 	Tree *Tree

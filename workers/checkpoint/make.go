@@ -269,12 +269,13 @@ func (r *Regular) Run(ctx context.Context) error {
 				r.Logger.Info("made a checkpoint of the ledger", "size", made.Note.Size, "accounts", made.Accounts)
 			}
 		}
-		for _, w := range r.Witnesses {
-			value := 1.0
-			if w.Write(ctx, &r.Ledger) {
-				value = 0
-			}
-			failed.WithLabelValues(w.Name).Set(value)
+		if !errors.Is(err, ErrChanged) { // witnesses must not get another history
+			r.WriteAll(ctx, func(witness string, all bool) {
+				gauge := failed.WithLabelValues(witness)
+				if gauge.Set(1); all {
+					gauge.Set(0)
+				}
+			})
 		}
 		if delay.For(ctx, pause) != nil {
 			return nil

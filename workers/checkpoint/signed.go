@@ -68,14 +68,6 @@ func (l *Ledger) signed(ctx context.Context) (*signed, error) {
 		s.Kept = *kept
 		s.fork = cmp.Or(s.fork, s.differs(kept))
 	}
-	for _, w := range l.Witnesses {
-		if err := w.State(ctx, l); errors.Is(err, ErrChanged) {
-			s.fork = cmp.Or(s.fork, err)
-		}
-	}
-	if s.Note == nil && s.fork != nil { // only a witness remembers what was signed
-		s.Note = &proof.Note{}
-	}
 	switch {
 	case s.Leaves != nil && s.Note.Size == uint64(len(s.leaves)):
 		s.root = nil

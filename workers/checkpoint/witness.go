@@ -11,11 +11,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"letterhead/domain/proof"
 	"letterhead/internal/disk"
@@ -35,47 +34,52 @@ const (
 var ErrWitness = errors.New("it keeps no checkpoints of this ledger, or another text")
 
 // Witness keeps signed checkpoints where the service cannot change them: a file, to which each is added, or an HTTPS
-// endpoint, which gets each in a request.
+// endpoint, which gets each in a request. It stops no checkpoint, whatever it keeps: Compare finds another history.
 type Witness struct {
 	Name   string // path of the file, or URL of the endpoint
 	Client *safehttp.Client
 	Sent   *sqlstore.Positions // checkpoints that endpoints got
 	Logger *slog.Logger
 
-	turn   *semaphore.Weighted
+	turn   sync.Mutex // held by an attempt, which may hang after its time
 	mu     sync.Mutex // guards failed
-	failed error      // of the last Write
-}
-
-// NewWitness returns a witness with these fields.
-func NewWitness(name string, client *safehttp.Client, sent *sqlstore.Positions, logger *slog.Logger) *Witness {
-	return &Witness{Name: name, Client: client, Sent: sent, Logger: logger, turn: semaphore.NewWeighted(1)}
+	failed bool       // the last Write
 }
 
 func isEndpoint(name string) bool { return strings.Contains(name, "://") }
 
-// within runs an attempt, after others, and waits for witnessTime at most.
+// within runs an attempt for witnessTime at most. It fails if an earlier attempt still hangs.
 func (w *Witness) within(ctx context.Context, attempt func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, witnessTime)
 	defer cancel()
-	if w.turn.Acquire(limited, 1) == nil {
-		ended := make(chan error, 1)
-		go func() {
-			err := attempt(limited)
-			w.turn.Release(1)
-			ended <- err
-		}()
-		select {
-		case err := <-ended:
-			return err
-		case <-limited.Done():
-		}
+	if !w.turn.TryLock() {
+		return errors.New("an earlier attempt has not ended")
 	}
-	return cmp.Or(ctx.Err(), fmt.Errorf("it has not answered in %s", witnessTime))
+	ended := make(chan error, 1)
+	go func() {
+		defer w.turn.Unlock()
+		ended <- attempt(limited)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-limited.Done():
+		return cmp.Or(ctx.Err(), fmt.Errorf("it has not answered in %s", witnessTime))
+	}
+}
+
+// WriteAll gives each witness the checkpoints of the log that it lacks, and calls result, concurrently, with whether it has
+// all.
+func (l *Ledger) WriteAll(ctx context.Context, result func(witness string, all bool)) {
+	var group sync.WaitGroup
+	for _, w := range l.Witnesses {
+		group.Go(func() { result(w.Name, w.Write(ctx, l)) })
+	}
+	group.Wait()
 }
 
 // Write gives the witness the checkpoints of the log that it lacks, and reports whether it has all. It logs a failure, unless
-// the attempt before failed alike.
+// the attempt before failed.
 func (w *Witness) Write(ctx context.Context, l *Ledger) bool {
 	err := w.compare(ctx, l, true)
 	if ctx.Err() != nil {
@@ -83,12 +87,12 @@ func (w *Witness) Write(ctx context.Context, l *Ledger) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if was := w.failed; err == nil && was != nil {
+	if was := w.failed; err == nil && was {
 		w.Logger.Info("a witness has every checkpoint of the ledger again", "witness", w.Name)
-	} else if err != nil && (was == nil || errors.Is(was, ErrChanged) != errors.Is(err, ErrChanged)) {
+	} else if err != nil && !was {
 		w.Logger.Warn("a witness lacks checkpoints of the ledger; it is tried again", "error", err)
 	}
-	w.failed = err
+	w.failed = err != nil
 	return err == nil
 }
 
@@ -108,6 +112,9 @@ func (w *Witness) compare(ctx context.Context, l *Ledger, give bool) error {
 			if n, err = storedNote(ctx, l.Log, size+1); err != nil {
 				return err
 			}
+			if l.wrong(&signed{}, n) {
+				return fmt.Errorf("%w: the signature of checkpoint %d is wrong", ErrChanged, n.Size)
+			}
 			if isEndpoint(w.Name) {
 				err = w.post(ctx, n)
 			} else {
@@ -126,10 +133,9 @@ func (w *Witness) compare(ctx context.Context, l *Ledger, give bool) error {
 // ended its file.
 func (w *Witness) holds(ctx context.Context, l *Ledger) (h *history, size uint64, rest string, err error) {
 	var notes []*proof.Note
+	var sent eventlog.Position
 	if isEndpoint(w.Name) {
-		var sent eventlog.Position
 		sent, _, err = w.Sent.Load(ctx, w.position())
-		size = uint64(sent)
 	} else if notes, rest, err = w.read(ctx); errors.Is(err, fs.ErrNotExist) {
 		err = nil // the first checkpoint makes it
 	}
@@ -139,15 +145,20 @@ func (w *Witness) holds(ctx context.Context, l *Ledger) (h *history, size uint64
 	switch {
 	case err != nil:
 	case len(notes) > 0:
-		last := notes[len(notes)-1]
+		last := slices.MaxFunc(notes, bySize)
 		size, err = last.Size, h.lacks(last)
-	case size > uint64(len(h.leaves)):
-		err = h.lacks(&proof.Note{Origin: h.origin(), Size: size})
+	default: // an endpoint gets checkpoints again if the log was set back
+		size = min(uint64(sent), uint64(len(h.leaves)))
+		if size < uint64(sent) {
+			err = w.Sent.Reset(ctx, w.position(), eventlog.Position(size))
+		}
 	}
 	return h, size, rest, err
 }
 
 func (w *Witness) position() string { return "witness " + w.Name }
+
+func bySize(a, b *proof.Note) int { return cmp.Compare(a.Size, b.Size) }
 
 // lacks returns nil if a checkpoint is in the log, otherwise ErrChanged, or ErrWitness for one of another ledger.
 func (h *history) lacks(n *proof.Note) error {
@@ -159,8 +170,8 @@ func (h *history) lacks(n *proof.Note) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: checkpoint %d is the first that a witness keeps and the log lacks: events were lost or rewritten, "+
-		"an older copy was restored, or this is another ledger, which needs another witness", ErrChanged, n.Size)
+	return fmt.Errorf("%w: the log lacks checkpoint %d, which the witness keeps: events were lost or rewritten, an older copy "+
+		"was restored, or this is another ledger, which needs another witness", ErrChanged, n.Size)
 }
 
 // extend adds a checkpoint to a file and makes it durable. The rest is its beginning, if an interrupted write ended the file
@@ -198,11 +209,13 @@ func (w *Witness) read(ctx context.Context) ([]*proof.Note, string, error) {
 			return nil, "", fmt.Errorf("%w: its address must begin with https://", ErrWitness)
 		}
 		answer, err := w.Client.NewSession().Get(ctx, w.Name, safehttp.Limits{Body: maxWitness})
-		if err == nil && answer.StatusCode != http.StatusOK {
-			err = fmt.Errorf("it answered %d", answer.StatusCode)
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, "", err
+		case answer.StatusCode != http.StatusOK:
+			return nil, "", fmt.Errorf("it answered %d", answer.StatusCode)
+		case answer.Truncated, len(answer.Redirects) > 0:
+			return nil, "", fmt.Errorf("%w: its answer was cut off, or it redirects, which may hide checkpoints", ErrWitness)
 		}
 		text = answer.Body
 	} else {

@@ -76,7 +76,7 @@ func (w *world) witness(name string, sites map[string]http.Handler) (*checkpoint
 	client := testmust.Get(internet.Client())(w)
 	w.Cleanup(client.Close)
 	lines := &bytes.Buffer{}
-	return checkpoint.NewWitness(name, client, testmust.Get(sqlstore.NewPositions(w.Context(), w.store))(w), slog.New(slog.NewTextHandler(lines, nil))), lines
+	return &checkpoint.Witness{Name: name, Client: client, Sent: testmust.Get(sqlstore.NewPositions(w.Context(), w.store))(w), Logger: slog.New(slog.NewTextHandler(lines, nil))}, lines
 }
 
 // keys returns the public key of the world.
@@ -204,13 +204,13 @@ func TestWitness_Endpoint_GetsEachCheckpointOnce(t *testing.T) {
 			t.Errorf("the endpoint got %q, want the three checkpoints: %s", e.posts(), lines)
 		}
 	}
-	if text, err := witness.Compare(t.Context(), w.log, w.keys()); err != nil || !strings.Contains(text, "the 3 checkpoint(s)") {
+	if text, err := witness.Compare(t.Context(), &w.maker.Ledger, w.keys()); err != nil || !strings.Contains(text, "the 3 checkpoint(s)") {
 		t.Errorf("comparison with the endpoint: %q, %v", text, err)
 	}
 }
 
 // Log, kept files and checkpoints are replaced, and signed with the right key: only the witness knows.
-func TestWitness_AnotherHistoryIsSigned_IsRefusedAndNamed(t *testing.T) {
+func TestWitness_AnotherHistoryIsSigned_IsNotGivenAndIsNamed(t *testing.T) {
 	w := newWorld(t)
 	w.open(november, first)
 	w.open(november, second)
@@ -231,44 +231,88 @@ func TestWitness_AnotherHistoryIsSigned_IsRefusedAndNamed(t *testing.T) {
 	}
 	testmust.Succeed(t, forged.maker.CaughtUp(t.Context()))
 	forged.make() // checkpoint 2 without the charge
-	forged.maker.Witnesses = []*checkpoint.Witness{witness}
 	before := content(t, name)
-	forged.refuses("checkpoint 3", "a witness")
+	if err := witness.State(t.Context(), &forged.maker.Ledger); !errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), "checkpoint 3") {
+		t.Errorf("state: %v, want ErrChanged with checkpoint 3", err)
+	}
 	if witness.Write(t.Context(), &forged.maker.Ledger) || content(t, name) != before {
 		t.Error("the witness was given another history")
 	}
-	if _, err := witness.Compare(t.Context(), forged.log, w.keys()); !errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), "checkpoint 2 is the first") {
+	if _, err := witness.Compare(t.Context(), &forged.maker.Ledger, w.keys()); !errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), "lacks checkpoint 2,") {
 		t.Errorf("comparison: %v, want ErrChanged with checkpoint 2", err)
 	}
 	empty := newWorld(t) // the checkpoints were dropped, too
 	empty.private = w.private
 	empty.open(november, first)
-	empty.maker.Witnesses = []*checkpoint.Witness{witness}
-	empty.refuses("checkpoint 3", "a witness")
-	if _, err := witness.Compare(t.Context(), empty.log, w.keys()); !errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), "checkpoint 1 is the first") {
-		t.Errorf("comparison with a log without checkpoints: %v, want ErrChanged with checkpoint 1", err)
+	empty.make()
+	if witness.Write(t.Context(), &empty.maker.Ledger) || content(t, name) != before {
+		t.Error("the witness was given a new history")
 	}
-	if text, err := witness.Compare(t.Context(), w.log, w.keys()); err != nil || !strings.Contains(text, "the 3 checkpoint(s)") {
+	if _, err := witness.Compare(t.Context(), &empty.maker.Ledger, w.keys()); !errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), "lacks checkpoint 1,") {
+		t.Errorf("comparison with a new log: %v, want ErrChanged with checkpoint 1", err)
+	}
+	if text, err := witness.Compare(t.Context(), &w.maker.Ledger, w.keys()); err != nil || !strings.Contains(text, "the 3 checkpoint(s)") {
 		t.Errorf("comparison with the right log: %q, %v", text, err)
 	}
 }
 
-func TestCompare_AccountsWereRewrittenBelowTheirCheckpoints_NamesTheFirst(t *testing.T) {
+func TestCompare_AccountsWereRewrittenBelowTheirCheckpoints_TheLastDiffers(t *testing.T) {
 	w, other := rewritten(t, true)
 	name := filepath.Join(t.TempDir(), "witness.txt")
 	witness, _ := w.witness(name, nil)
 	if !witness.Write(t.Context(), &w.maker.Ledger) {
 		t.Fatal("the witness got nothing")
 	}
-	if _, err := witness.Compare(t.Context(), other.log, w.keys()); !errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), "root of checkpoint 1") {
-		t.Errorf("comparison: %v, want ErrChanged with checkpoint 1", err)
+	if _, err := witness.Compare(t.Context(), &other.maker.Ledger, w.keys()); !errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), "root of checkpoint 4") {
+		t.Errorf("comparison: %v, want ErrChanged with checkpoint 4", err)
 	}
-	if text, err := witness.Compare(t.Context(), w.log, w.keys()); err != nil || !strings.Contains(text, "the 4 checkpoint(s)") {
+	if text, err := witness.Compare(t.Context(), &w.maker.Ledger, w.keys()); err != nil || !strings.Contains(text, "the 4 checkpoint(s)") {
 		t.Errorf("comparison with the right log: %q, %v", text, err)
 	}
 	testmust.Succeed(t, os.WriteFile(name, []byte(content(t, name)+origin+"\n5\n"), 0o644))
-	if text, err := witness.Compare(t.Context(), w.log, w.keys()); err != nil || !strings.Contains(text, "no whole checkpoint") {
+	if text, err := witness.Compare(t.Context(), &w.maker.Ledger, w.keys()); err != nil || !strings.Contains(text, "no whole checkpoint") {
 		t.Errorf("comparison with a torn file: %q, %v", text, err)
+	}
+}
+
+// A checkpoint with a wrong signature in a file, or an old one at its end, stops nothing, and hides nothing.
+func TestWitness_FileWasChanged_StopsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.open(november, first)
+	w.make()
+	w.make()
+	name := filepath.Join(t.TempDir(), "witness.txt")
+	notes := w.notes()
+	testmust.Succeed(t, os.WriteFile(name, []byte(notes[0]+notes[1]+strings.Replace(notes[0], "\n1\n", "\n999\n", 1)), 0o644))
+	witness, _ := w.witness(name, nil)
+	w.maker.Witnesses = []*checkpoint.Witness{witness}
+	w.make()
+	if witness.Write(t.Context(), &w.maker.Ledger) {
+		t.Error("the file has a checkpoint that the log lacks, and the witness is said to have all")
+	}
+	testmust.Succeed(t, os.WriteFile(name, []byte(notes[0]+notes[1]+notes[0]), 0o644))
+	if !witness.Write(t.Context(), &w.maker.Ledger) || content(t, name) != notes[0]+notes[1]+notes[0]+w.notes()[2] {
+		t.Errorf("the file has %q, want the third checkpoint at its end", content(t, name))
+	}
+}
+
+// An endpoint gets the checkpoints of a log that was set back, and those that follow.
+func TestWitness_LogWasSetBack_EndpointGetsWhatFollows(t *testing.T) {
+	w := newWorld(t)
+	w.open(november, first)
+	w.make()
+	e := &endpoint{}
+	witness, _ := w.witness("https://witness.example.com/ledger", map[string]http.Handler{"witness.example.com": e})
+	testmust.Succeed(t, witness.Sent.Save(t.Context(), "witness "+witness.Name, 5))
+	w.maker.Witnesses = []*checkpoint.Witness{witness}
+	for range 2 {
+		if !witness.Write(t.Context(), &w.maker.Ledger) {
+			t.Error("the endpoint lacks checkpoints")
+		}
+		w.make()
+	}
+	if got := e.posts(); !slices.Equal(got, w.notes()[1:2]) {
+		t.Errorf("the endpoint got %q, want the second checkpoint", got)
 	}
 }
 
@@ -283,6 +327,11 @@ func TestCompare_NoWitnessOfTheLedger_SaysWhatToDo(t *testing.T) {
 		fmt.Fprint(rw, strings.Repeat("<p>checkpoints</p>\n", 12))
 	})
 	short := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "<html>not found</html>") })
+	whole := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, w.notes()[0]) })
+	cut := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Length", fmt.Sprint(2*len(w.notes()[0])))
+		fmt.Fprint(rw, w.notes()[0])
+	})
 	file := func(text string) string {
 		name := filepath.Join(t.TempDir(), "file.txt")
 		testmust.Succeed(t, os.WriteFile(name, []byte(text), 0o644))
@@ -297,16 +346,19 @@ func TestCompare_NoWitnessOfTheLedger_SaysWhatToDo(t *testing.T) {
 		"a page":                {"https://page.example.com/", "not of a page"},
 		"a short page":          {"https://short.example.com/", "no whole checkpoint"},
 		"a page that is absent": {"https://absent.example.com/", "answered 404"},
+		"a redirect":            {"https://moved.example.com/", "redirects"},
+		"an answer cut off":     {"https://cut.example.com/", "cut off"},
 		"http":                  {"http://page.example.com/", "https"},
 		"no file":               {filepath.Join(t.TempDir(), "absent.txt"), "no such file"},
 	} {
-		witness, _ := w.witness(c.name, map[string]http.Handler{"page.example.com": page, "short.example.com": short, "absent.example.com": http.NotFoundHandler()})
-		if _, err := witness.Compare(t.Context(), w.log, w.keys()); err == nil || errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), c.want) {
+		witness, _ := w.witness(c.name, map[string]http.Handler{"page.example.com": page, "short.example.com": short, "absent.example.com": http.NotFoundHandler(),
+			"moved.example.com": http.RedirectHandler("https://whole.example.com/", http.StatusFound), "whole.example.com": whole, "cut.example.com": cut})
+		if _, err := witness.Compare(t.Context(), &w.maker.Ledger, w.keys()); err == nil || errors.Is(err, checkpoint.ErrChanged) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error with %q that is not ErrChanged", what, err, c.want)
 		}
 	}
 	witness, _ := w.witness(file(foreign.notes()[0]), nil)
-	if _, err := witness.Compare(t.Context(), w.log, foreign.keys()); !errors.Is(err, checkpoint.ErrWitness) || !strings.Contains(err.Error(), "other.example.com/ledger") {
+	if _, err := witness.Compare(t.Context(), &w.maker.Ledger, foreign.keys()); !errors.Is(err, checkpoint.ErrWitness) || !strings.Contains(err.Error(), "other.example.com/ledger") {
 		t.Errorf("a witness of another ledger, with its key: %v, want ErrWitness that names it", err)
 	}
 }

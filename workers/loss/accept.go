@@ -273,7 +273,7 @@ func (f *Filling) Done(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	positions, err := readPositions(ctx, f.store)
-	return len(positions) > 0, err
+	return err == nil && len(positions) > 0, err
 }
 
 // Begin discards, in one transaction, the database's data about an earlier log: read models, snapshots

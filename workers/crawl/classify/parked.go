@@ -29,7 +29,7 @@ var offersElsewhere = lazyregexp.New(`(?i)` + tables.Any("offersElsewhere"))
 var namedOffer = lazyregexp.New(`(?i)^(the (domain )?(name )?)?[\w.-]+\.[a-z]{2,} (is|may be|-|–|\|)? ?(` +
 	tables.Any("namedOffer") + `)`)
 
-// offersIn is isOffer outside of the brand's name: "Parked by the Sea" on parkedbythesea.com.
+// offersIn reports whether a text has an offer of the domain outside of the brand's name: "Parked by the Sea" on parkedbythesea.com.
 func offersIn(a Answer, text string) bool {
 	return says(a, offers, text) || says(a, offersElsewhere, text)
 }

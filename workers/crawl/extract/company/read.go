@@ -88,7 +88,7 @@ type prose struct {
 	lines  []postal.Line
 }
 
-// claimed returns a claim that a page makes in its text.
+// claimed returns a claim that a page makes in its text, or a data set.
 func claimed[T any](x prose, value T, method string, confidence float64) claim[T] {
 	return claim[T]{value: value, source: x.source, method: method, confidence: confidence}
 }

@@ -48,15 +48,16 @@ func AppendAmount(b []byte, amount int64, commodity string) []byte {
 	return b
 }
 
-// taxRate returns the tax in percent of the net money, such as 19 or 7.7, because events have no rate: a whole number if
-// the tax differs from that rate's by a minor unit at most, as by rounding, and else in tenths.
+// taxRate estimates the tax in percent of the net money, such as 19, 7.7 or 8.25, because events have no rate: with the
+// fewest decimals with which the tax differs by a minor unit at most, as by rounding, and two at most.
 func taxRate(tax, net int64) string {
 	percent := 100 * float64(tax) / float64(max(net, 1))
-	rate := math.Round(percent)
-	if math.Abs(float64(tax)-float64(net)*rate/100) > 1 {
-		rate = math.Round(10*percent) / 10
+	for scale := 1.0; ; scale *= 10 {
+		rate := math.Round(scale*percent) / scale
+		if scale == 100 || math.Abs(float64(tax)-float64(net)*rate/100) <= 1 {
+			return strconv.FormatFloat(rate, 'f', -1, 64)
+		}
 	}
-	return strconv.FormatFloat(rate, 'f', -1, 64)
 }
 
 // Grouped returns a decimal number such as -1234.50 with a comma between thousands.

@@ -3,7 +3,7 @@
 //
 // An export depends on nothing but its options and the events of the log up to its head, so two exports without an
 // event between them are equal byte by byte. The memory that it takes grows with the number of accounts, their grants
-// and the months of their assertions, or with the transactions of a summary, not with the number of events.
+// and the months of their assertions and, in a summary, its transactions, not with the number of events.
 package journal
 
 import (
@@ -130,14 +130,14 @@ func Write(ctx context.Context, log eventlog.Log, o Options, w io.Writer) error 
 		}
 		return write(entry)
 	})
+	if err == nil && digest != nil && digest.sum() != period.Closing.Digest {
+		err = fmt.Errorf("%s was closed on %s with the digest %s; its digest is %s: %w",
+			period.Closing.Month, period.ClosedAt.Format(time.DateOnly), period.Closing.Digest, digest.sum(), ErrDigest)
+	}
 	for _, sum := range sums.transactions() {
 		if err == nil {
 			err = write(sum)
 		}
-	}
-	if err == nil && digest != nil && digest.sum() != period.Closing.Digest {
-		err = fmt.Errorf("%s was closed on %s with the digest %s; its digest is %s: %w",
-			period.Closing.Month, period.ClosedAt.Format(time.DateOnly), period.Closing.Digest, digest.sum(), ErrDigest)
 	}
 	if err == nil {
 		err = out.close(e.balances)

@@ -199,6 +199,7 @@ func (n *Node) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	n.life.closing(func() error {
 		cancel()
+		n.life.stopServing() // work in the background of a node that does not serve
 		n.life.running.Wait()
 		return nil
 	})

@@ -2,7 +2,6 @@ package operations
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -16,7 +15,7 @@ import (
 )
 
 const (
-	// sumsKept is how long the sums of the books stay in memory.
+	// sumsKept is how long the sums of the books stay in memory after they were last continued.
 	sumsKept = time.Hour
 	// overviewWithin limits how long an overview waits for the sums.
 	overviewWithin = 100 * time.Millisecond
@@ -30,6 +29,7 @@ type Sums struct {
 	Background func(work func(context.Context))
 
 	flight singleflight.Group // guards the rest
+	idle   *time.Timer        // forgets the sums
 	ledger *books.Ledger      // nil if there are none
 	summed
 }
@@ -59,7 +59,7 @@ func (o *Sums) current(ctx context.Context) (map[sumKey]books.Movement, error) {
 		case done := <-o.flight.DoChan("", o.proceed):
 			if s, ok := done.Val.(summed); done.Err != nil || ok && s.at >= head {
 				return s.sums, done.Err
-			}
+			} // else the sums were forgotten, or ended earlier
 		}
 	}
 }
@@ -68,10 +68,11 @@ func (o *Sums) current(ctx context.Context) (map[sumKey]books.Movement, error) {
 func (o *Sums) proceed() (any, error) {
 	if o.ledger == nil {
 		o.ledger, o.summed = books.NewLedger(), summed{sums: map[sumKey]books.Movement{}}
-		time.AfterFunc(sumsKept, func() {
-			_, _, _ = o.flight.Do("", func() (any, error) { o.ledger = nil; return nil, nil })
-		})
 	}
+	if o.idle != nil {
+		o.idle.Stop()
+	}
+	o.idle = time.AfterFunc(sumsKept, o.forget)
 	done := make(chan error, 1)
 	o.Background(func(ctx context.Context) {
 		var err error
@@ -85,7 +86,23 @@ func (o *Sums) proceed() (any, error) {
 		done <- err
 	})
 	err := <-done
-	return summed{o.at, maps.Clone(o.sums)}, err
+	if o.ledger.Err() != nil {
+		o.ledger = nil // it stays so
+	}
+	if err != nil {
+		return nil, err
+	}
+	return summed{o.at, maps.Clone(o.sums)}, nil
+}
+
+// forget frees the memory of the sums, after the work on them that runs.
+func (o *Sums) forget() {
+	for forgotten := false; !forgotten; {
+		_, _, _ = o.flight.Do("", func() (any, error) {
+			o.ledger, o.summed, forgotten = nil, summed{}, true
+			return nil, nil
+		})
+	}
 }
 
 // Flows returns the report of a time by month, plan or account. Those of whole months by month or plan come from the
@@ -143,7 +160,7 @@ func (o *Books) Overview(ctx context.Context) (rows []MonthTotals, complete bool
 	within, cancel := context.WithTimeout(ctx, overviewWithin)
 	defer cancel()
 	flows, err := o.Flows(within, books.ByMonth, time.Time{}, time.Time{})
-	if complete = err == nil; err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+	if complete = err == nil; err != nil && (ctx.Err() != nil || within.Err() == nil) {
 		return nil, false, err
 	}
 	report := flows.Totals(o.Now())

@@ -3,6 +3,7 @@ package operations_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"reflect"
 	"sync"
 	"testing"
@@ -80,6 +81,39 @@ func TestFlows_KeptSums_EqualTheFoldOfTheWholeLog(t *testing.T) {
 	record(t, n, "late", month(10).AddDate(0, 0, 4), paid("late")...)
 	record(t, n, "new", n.Now(), paid("new")...)
 	check()
+}
+
+// slowLog waits in ReadAll until the context ends.
+type slowLog struct {
+	eventlog.Log
+	reads chan struct{}
+}
+
+func (l slowLog) ReadAll(ctx context.Context, _ eventlog.Position, _ eventlog.Filter, _ int) (eventlog.Page, error) {
+	l.reads <- struct{}{}
+	<-ctx.Done()
+	return eventlog.Page{}, ctx.Err()
+}
+
+// A node that does not serve, as that of a command, closes while the log is being summed up.
+func TestSums_NodeCloses_EndsTheWork(t *testing.T) {
+	n := openUnclosed(t, node.Parts{})
+	record(t, n, "a", n.Now(), paid("a")...)
+	log := slowLog{n.Stores.Log, make(chan struct{}, 1)}
+	n.Operations.Books.Sums.Log = log
+	ctx, leave := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.Operations.Books.Flows(ctx, books.ByMonth, time.Time{}, time.Time{})
+		ended <- err
+	}()
+	testwait.Receive(t, log.reads, "a read of the log")
+	leave()
+	if err := testwait.Receive(t, ended, "the end of the report"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the report ended with %v, want that its caller has left", err)
+	}
+	go func() { ended <- n.Close() }()
+	testmust.Succeed(t, testwait.Receive(t, ended, "the end of the node"))
 }
 
 // The first page shows closed months as they were closed, whatever the sums are.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
@@ -151,29 +153,45 @@ func (o *Charges) Undelivered(ctx context.Context, accountID string, since time.
 	return slices.DeleteFunc(found, func(c UndeliveredCharge) bool { return settled[c.ChargeID] }), nil
 }
 
+// maxReversing is the number of charges that are reversed at a time: those of an account are then durable together.
+const maxReversing = 16
+
 // Reverse reverses charges. A charge that is too old to be reversed stays, and a charge that cannot be reversed
 // does not stop the others: failed holds their errors. It returns an error if it cannot continue.
 func (o *Charges) Reverse(ctx context.Context, by commands.Request,
 	charges []UndeliveredCharge) (done Reversals, failed []error, err error) {
-	for _, c := range charges {
-		_, err := o.Writer.ReverseCharge(ctx, commands.ReverseCharge{
-			Request: by, AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision,
-			Reason: account.ReasonOperator, Note: "undelivered",
-		})
-		switch {
-		case errors.Is(err, account.ErrTooLate):
-			done.TooOld++
-		case err != nil:
-			if ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed) {
-				return done, failed, fmt.Errorf(
-					"reverse charge %s of account %s, after %d others; try again for the rest: %w",
-					c.ChargeID, c.AccountID, done.Reversed, err)
+	errs := make([]error, len(charges))
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(maxReversing)
+	ends := func(err error) bool {
+		return inner.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed)
+	}
+	for i, c := range charges {
+		group.Go(func() error {
+			_, errs[i] = o.Writer.ReverseCharge(inner, commands.ReverseCharge{
+				Request: by, AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision,
+				Reason: account.ReasonOperator, Note: "undelivered",
+			})
+			if errs[i] != nil && ends(errs[i]) {
+				return fmt.Errorf("reverse charge %s of account %s: %w", c.ChargeID, c.AccountID, errs[i])
 			}
-			failed = append(failed, fmt.Errorf("reverse charge %s of account %s: %w", c.ChargeID, c.AccountID, err))
-		default:
+			return nil
+		})
+	}
+	err = group.Wait()
+	for i, c := range charges {
+		switch {
+		case errs[i] == nil:
 			done.Reversed++
 			done.Credits += c.Credits
+		case errors.Is(errs[i], account.ErrTooLate):
+			done.TooOld++
+		case err == nil:
+			failed = append(failed, fmt.Errorf("reverse charge %s of account %s: %w", c.ChargeID, c.AccountID, errs[i]))
 		}
 	}
-	return done, failed, nil
+	if err != nil {
+		err = fmt.Errorf("%w, after %d others; try again for the rest", err, done.Reversed)
+	}
+	return done, failed, err
 }

@@ -57,8 +57,9 @@ func (w *Witness) within(ctx context.Context, attempt func(context.Context) erro
 	}
 	ended := make(chan error, 1)
 	go func() {
-		defer w.turn.Unlock()
-		ended <- attempt(limited)
+		err := attempt(limited)
+		w.turn.Unlock() // before the next attempt can begin
+		ended <- err
 	}()
 	select {
 	case err := <-ended:
